@@ -1,0 +1,80 @@
+"""Which rows a training step sees, as a pure function of key and step: a loop resumes with no iterator to save.
+
+    order = epoch_order(key, epoch, num_data)                      # once an epoch
+    indices = batch_indices(order, step_in_epoch, batch_size)      # once a step
+    rows = take(batch, indices)
+
+All three work inside `jit`, `scan` and `vmap` over keys. The rows that do not fill a last batch are left out of that
+epoch; since every epoch has its own permutation, they are others each time.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike, DTypeLike
+
+from partbayes.data.dataset import Dataset
+from partbayes.errors import PartbayesError
+from partbayes.types import Array, Batch, Key
+
+
+def steps_per_epoch(num_data: int, batch_size: int) -> int:
+    """Full batches in an epoch, at least one: a batch as large as the data, or larger, is the data itself."""
+    return max(1, _count(num_data, "num_data") // _count(batch_size, "batch_size"))
+
+
+def epoch_order(key: Key, epoch: ArrayLike, num_data: int) -> Array:
+    """The epoch's permutation of the rows, `[num_data]`."""
+    return jax.random.permutation(jax.random.fold_in(key, epoch), _count(num_data, "num_data"))
+
+
+def batch_indices(order: Array, step_in_epoch: ArrayLike, batch_size: int) -> Array:
+    """Rows of one step, `[min(batch_size, num_data)]`, for steps from 0 to below `steps_per_epoch`.
+
+    A batch of the whole data set is in file order, whatever `order` says.
+    """
+    num_data = order.shape[0]
+    steps = steps_per_epoch(num_data, batch_size)
+    # A slice past the end would be shifted back in silence, repeating rows; a traced step cannot be looked at.
+    if isinstance(step_in_epoch, int | np.integer) and not 0 <= step_in_epoch < steps:
+        raise PartbayesError(f"step_in_epoch is {step_in_epoch}, but this epoch has the steps 0 to {steps - 1}.")
+    if batch_size >= num_data:
+        return jnp.arange(num_data, dtype=order.dtype)
+    start = jnp.asarray(step_in_epoch) * batch_size
+    return jax.lax.dynamic_slice_in_dim(order, start, batch_size)
+
+
+def take(batch: Batch, indices: Array) -> Batch:
+    """The rows at `indices`. One out of range comes back as nan, which training notices, not as some other row."""
+    return jax.tree.map(lambda rows: jnp.take(rows, indices, axis=0, mode="fill"), batch)
+
+
+def as_batch(dataset: Dataset, dtype: DTypeLike | None = None) -> Batch:
+    """All rows as JAX arrays of `dtype` (default: float32, or float64 where x64 is enabled); labels are int32."""
+    default = jnp.result_type(float)
+    dtype = np.dtype(default if dtype is None else dtype)
+    if not jnp.issubdtype(dtype, jnp.floating):
+        raise PartbayesError(f"dtype is {dtype}, but a floating-point type is needed.")
+    if dtype == np.float64 and default != np.float64:
+        raise PartbayesError(
+            "dtype is float64, but JAX runs in 32 bits; call jax.config.update('jax_enable_x64', True)."
+        )
+
+    def convert(values: np.ndarray, name: str) -> Array:
+        with np.errstate(over="ignore"):
+            values = values.astype(dtype)
+        if not np.isfinite(values).all():
+            raise PartbayesError(f"{name} holds values too large for {dtype}; standardise it first.")
+        return jnp.asarray(values)
+
+    labels = dataset.is_classification
+    y = jnp.asarray(dataset.y.astype(np.int32)) if labels else convert(dataset.y, "y")
+    return Batch(convert(dataset.x, "x"), y, convert(dataset.weight, "weight"))
+
+
+def _count(value: int, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise PartbayesError(f"{name} is {value!r}, but a whole number of at least 1 is needed.")
+    return int(value)

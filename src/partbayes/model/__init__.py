@@ -1,0 +1,36 @@
+"""Room 2: any network becomes a log density over its stochastic parameters."""
+
+from partbayes.model.adapters import as_network, from_equinox, from_function, from_linen, from_nnx
+from partbayes.model.bnn import Model, partial_bnn
+from partbayes.model.likelihoods import Categorical, Gaussian, Likelihood, categorical, gaussian
+from partbayes.model.networks import Network, mlp
+from partbayes.model.partition import Partition, combine, partition, paths, select
+from partbayes.model.priors import Prior, normal_prior
+from partbayes.model.target import Target, log_batch_likelihood, log_target
+
+__all__ = [
+    "Categorical",
+    "Gaussian",
+    "Likelihood",
+    "Model",
+    "Network",
+    "Partition",
+    "Prior",
+    "Target",
+    "as_network",
+    "categorical",
+    "combine",
+    "from_equinox",
+    "from_function",
+    "from_linen",
+    "from_nnx",
+    "gaussian",
+    "log_batch_likelihood",
+    "log_target",
+    "mlp",
+    "normal_prior",
+    "partial_bnn",
+    "partition",
+    "paths",
+    "select",
+]

@@ -1,0 +1,91 @@
+r"""A partial Bayesian neural network $f(x; \theta, \psi)$: network, likelihood and prior joined into log densities."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import jax
+
+from partbayes.model.likelihoods import Categorical, Gaussian, Likelihood
+from partbayes.model.networks import ApplyNetwork, Network
+from partbayes.model.partition import Stochastic, combine, partition, select
+from partbayes.model.priors import LogPrior, Prior, normal_prior
+from partbayes.types import Array, Batch, Key, Tree
+
+
+class InitModel(Protocol):
+    """Starting values of one island: `(theta, psi)` as the network draws them."""
+
+    def __call__(self, key: Key, /) -> tuple[Tree, Tree]: ...
+
+
+class LogLikelihood(Protocol):
+    r"""$\log p(y_n \mid x_n, \theta, \psi)$ of each row, `[M]`, before any weighting."""
+
+    def __call__(self, theta: Tree, psi: Tree, batch: Batch, /) -> Array: ...
+
+
+class SampleTheta(Protocol):
+    def __call__(self, key: Key, /) -> Tree: ...
+
+
+class PredictComponents(Protocol):
+    """The distribution that one particle predicts for each row."""
+
+    def __call__(self, theta: Tree, psi: Tree, x: Array, /) -> Gaussian | Categorical: ...
+
+
+class Model(NamedTuple):
+    """All that training and prediction ask of a network. Each function is for one particle."""
+
+    init: InitModel
+    log_likelihood: LogLikelihood
+    log_prior: LogPrior
+    sample_prior: SampleTheta
+    components: PredictComponents
+
+
+def partial_bnn(
+    network: Network, likelihood: Likelihood, *, stochastic: Stochastic = "first", prior: Prior | None = None
+) -> Model:
+    """Make the chosen part of a network stochastic.
+
+    The parameter tree is `{"network": ..., "likelihood": ...}`, so a predicate may pick any weight, and the noise too
+    (`stochastic=["network/layers/0", "likelihood"]`). "first" and "last" look at the network's layers.
+    """
+    prior = normal_prior() if prior is None else prior
+    # A trial draw shows the tree's structure and its static leaves; its numbers are not used.
+    example = _init_tree(jax.random.key(0), network, likelihood)
+    if stochastic in ("first", "last"):
+        inside = select(stochastic, example["network"])
+        predicate = partial(_in_network, inside=inside)
+    else:
+        predicate = select(stochastic, example)
+    theta, _, static = partition(example, predicate)
+    shapes = jax.eval_shape(lambda: theta)
+
+    def init(key: Key) -> tuple[Tree, Tree]:
+        return partition(_init_tree(key, network, likelihood), predicate)[:2]
+
+    def log_likelihood(theta: Tree, psi: Tree, batch: Batch) -> Array:
+        params = combine(theta, psi, static)
+        return likelihood.log_prob(params["likelihood"], network.apply(params["network"], batch.x), batch.y)
+
+    def components(theta: Tree, psi: Tree, x: Array) -> Gaussian | Categorical:
+        params = combine(theta, psi, static)
+        return likelihood.components(params["likelihood"], network.apply(params["network"], x))
+
+    def sample_prior(key: Key) -> Tree:
+        return prior.sample(key, shapes)
+
+    return Model(init, log_likelihood, prior.log_density, sample_prior, components)
+
+
+def _init_tree(key: Key, network: Network, likelihood: Likelihood) -> Tree:
+    return {"network": network.init(key), "likelihood": likelihood.init()}
+
+
+def _in_network(path: str, leaf: Array, *, inside) -> bool:
+    room, _, rest = path.partition("/")
+    return room == "network" and inside(rest, leaf)

@@ -1,0 +1,128 @@
+"""Likelihoods: what a network's outputs say about y. Their own parameters (a learned noise) sit beside the network's."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from partbayes.errors import PartbayesError
+from partbayes.types import Array, Tree
+
+
+class Gaussian(NamedTuple):
+    """Predictive components of one particle: `loc` and `scale`, both `[M, D]`."""
+
+    loc: Array
+    scale: Array
+
+
+class Categorical(NamedTuple):
+    """Predictive components of one particle: `logits [M, classes]`."""
+
+    logits: Array
+
+
+class InitLikelihood(Protocol):
+    def __call__(self) -> Tree: ...
+
+
+class LogProb(Protocol):
+    """Log density of each row, `[M]`."""
+
+    def __call__(self, params: Tree, outputs: Array, y: Array, /) -> Array: ...
+
+
+class Components(Protocol):
+    """The distribution of y at each row, as the predict room wants it."""
+
+    def __call__(self, params: Tree, outputs: Array, /) -> Gaussian | Categorical: ...
+
+
+class Likelihood(NamedTuple):
+    """`num_outputs` is how many numbers the network must produce per row."""
+
+    init: InitLikelihood
+    log_prob: LogProb
+    components: Components
+    num_outputs: int
+
+
+def gaussian(
+    sigma: float | str = "learned", num_targets: int = 1, initial: float = 1.0, floor: float = 1e-3
+) -> Likelihood:
+    r"""$y \sim N(f(x), \sigma^2)$, independent over targets.
+
+    - `sigma=1.0`: a fixed number (the paper's choice).
+    - `sigma="learned"`: one per target, $\sigma = f + e^{\rho}$ with ρ a parameter named `likelihood/log_sigma`.
+    - `sigma="heteroscedastic"`: a second output per target, $\sigma(x) = f + \mathrm{softplus}(\cdot)$.
+
+    `floor` f keeps repeated rows from driving a learned noise to zero.
+    """
+    if sigma == "learned":
+        start = jnp.log(jnp.full((num_targets,), initial))
+        return Likelihood(
+            partial(_noise_params, start),
+            partial(_gaussian_log_prob, noise=partial(_learned_noise, floor=floor)),
+            partial(_gaussian_components, noise=partial(_learned_noise, floor=floor)),
+            num_targets,
+        )
+    if sigma == "heteroscedastic":
+        # softplus(o + shift) equals `initial` at output zero, where a fresh network starts.
+        noise = partial(_second_output_noise, floor=floor, shift=math.log(math.expm1(initial)))
+        return Likelihood(
+            dict, partial(_gaussian_log_prob, noise=noise), partial(_gaussian_components, noise=noise), 2 * num_targets
+        )
+    if isinstance(sigma, str) or not sigma > 0:
+        raise PartbayesError(
+            f"The noise is {sigma!r}, but 'learned', 'heteroscedastic' or a positive number is expected."
+        )
+    noise = partial(_fixed_noise, sigma=float(sigma))
+    return Likelihood(
+        dict, partial(_gaussian_log_prob, noise=noise), partial(_gaussian_components, noise=noise), num_targets
+    )
+
+
+def categorical(num_classes: int) -> Likelihood:
+    """Class labels 0 … C − 1 with probabilities softmax(outputs)."""
+    if num_classes < 2:
+        raise PartbayesError(f"There is {num_classes} class, but at least two are needed: check the labels.")
+    return Likelihood(dict, _categorical_log_prob, _categorical_components, num_classes)
+
+
+def _noise_params(start: Array) -> Tree:
+    return {"log_sigma": start}
+
+
+def _fixed_noise(params: Tree, outputs: Array, *, sigma: float) -> Gaussian:
+    return Gaussian(outputs, jnp.full_like(outputs, sigma))
+
+
+def _learned_noise(params: Tree, outputs: Array, *, floor: float) -> Gaussian:
+    return Gaussian(outputs, jnp.broadcast_to(floor + jnp.exp(params["log_sigma"]), outputs.shape))
+
+
+def _second_output_noise(params: Tree, outputs: Array, *, floor: float, shift: float) -> Gaussian:
+    loc, raw = jnp.split(outputs, 2, axis=-1)
+    return Gaussian(loc, floor + jax.nn.softplus(raw + shift))
+
+
+def _gaussian_components(params: Tree, outputs: Array, *, noise: Components) -> Gaussian | Categorical:
+    return noise(params, outputs)
+
+
+def _gaussian_log_prob(params: Tree, outputs: Array, y: Array, *, noise: Components) -> Array:
+    loc, scale = noise(params, outputs)  # pyright: ignore[reportAssignmentType]
+    terms = -0.5 * jnp.square((y - loc) / scale) - jnp.log(scale) - 0.5 * math.log(2 * math.pi)
+    return jnp.sum(terms, axis=-1)
+
+
+def _categorical_components(params: Tree, outputs: Array) -> Categorical:
+    return Categorical(outputs)
+
+
+def _categorical_log_prob(params: Tree, outputs: Array, y: Array) -> Array:
+    return jnp.take_along_axis(jax.nn.log_softmax(outputs), y[:, None], axis=-1)[:, 0]

@@ -1,0 +1,225 @@
+"""The training loop: whole epochs scanned inside one compiled call, K islands side by side.
+
+A run is the triple (state, step, key): batches and random numbers are pure functions of key and step, so a run that
+stopped goes on from its `Run` as if it never had. Islands share data and code, nothing else; island k of K is the same
+run as a single island started from its key.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from partbayes import tree as tm
+from partbayes.algorithm import Algorithm, Info, Posterior
+from partbayes.data.batching import batch_indices, epoch_order, steps_per_epoch, take
+from partbayes.errors import PartbayesError
+from partbayes.model import Model
+from partbayes.runtime.progress import EpochProgress
+from partbayes.runtime.validation import mixture_nll
+from partbayes.types import Array, Batch, Key
+
+
+class Run(NamedTuple):
+    """Everything needed to go on: states and keys of K islands, steps taken, and the best posterior so far."""
+
+    state: Any
+    step: Array
+    key: Key
+    best: Posterior
+    best_loss: Array
+    best_epoch: Array
+    alive: Array
+    """`[K]`: islands that never lost all their particles."""
+
+
+class Fit(NamedTuple):
+    """A finished training: the posterior to use, the run to resume, the history to look at, and what to tell people."""
+
+    posterior: Posterior
+    run: Run
+    history: list[dict[str, float]]
+    notes: list[str]
+    seconds: float
+    compile_seconds: float
+
+
+def fit(
+    key: Key,
+    algorithm: Algorithm,
+    model: Model,
+    train: Batch,
+    *,
+    num_epochs: int,
+    batch_size: int,
+    validation: Batch | None = None,
+    islands: int = 1,
+    patience: int | None = None,
+    resume: Run | None = None,
+    progress: bool | None = None,
+    on_epoch: Callable[[Run, dict[str, float]], None] | None = None,
+) -> Fit:
+    """Train, and return the posterior with the best validation loss of each island (the last one without validation).
+
+    `key` is one key, or K stacked island keys. `patience` stops after so many epochs in which no island improved.
+    `resume` takes `Fit.run` (or a restored checkpoint) and goes on to `num_epochs` in all. `on_epoch(run, record)` is
+    called after every epoch, with numbers already on the host.
+    """
+    num_data = train.x.shape[0]
+    _check(num_epochs, islands, patience, validation)
+    length = steps_per_epoch(num_data, batch_size)
+    started = time.perf_counter()
+    run = resume if resume is not None else start(key, algorithm, model, train, batch_size=batch_size, islands=islands)
+    advance = partial(_run_epoch, algorithm=algorithm, model=model, batch_size=min(batch_size, num_data))
+    history: list[dict[str, float]] = []
+    compile_seconds = math.nan
+    first = int(run.step) // length
+    with EpochProgress(num_epochs, show=progress) as bar:
+        for epoch in range(first, num_epochs):
+            run, record = advance(run, train, validation)
+            history.append(_on_host(record) | {"epoch": epoch + 1})
+            if epoch == first:
+                compile_seconds = time.perf_counter() - started
+            _stop_if_all_dead(run, epoch + 1)
+            bar.update(epoch + 1, history[-1])
+            if on_epoch is not None:
+                on_epoch(run, history[-1])
+            if patience is not None and epoch + 1 - int(jnp.max(run.best_epoch)) >= patience:
+                break
+    posterior, notes = _surviving(run, algorithm, validation is not None)
+    return Fit(posterior, run, history, notes, time.perf_counter() - started, compile_seconds)
+
+
+def start(key: Key, algorithm: Algorithm, model: Model, train: Batch, *, batch_size: int, islands: int = 1) -> Run:
+    """The run before its first step."""
+    keys = jax.random.split(key, islands) if key.ndim == 0 else key
+    return _start(keys, train, algorithm=algorithm, model=model, batch_size=min(batch_size, train.x.shape[0]))
+
+
+@partial(jax.jit, static_argnames=("algorithm", "model", "batch_size"))
+def _start(keys: Key, train: Batch, *, algorithm: Algorithm, model: Model, batch_size: int) -> Run:
+    def one_island(key: Key) -> Any:
+        streams = _streams(key)
+        key_params, key_init, key_batch = jax.random.split(streams.start, 3)
+        order = epoch_order(key_batch, jnp.array(0), train.x.shape[0])
+        return algorithm.init(key_init, model.init(key_params), take(train, batch_indices(order, 0, batch_size)))
+
+    state = jax.vmap(one_island)(keys)
+    posterior = jax.vmap(algorithm.posterior)(state)
+    num_islands = keys.shape[0]
+    return Run(
+        state,
+        jnp.zeros((), jnp.int32),
+        keys,
+        posterior,
+        jnp.full(num_islands, jnp.inf, posterior.log_weights.dtype),
+        jnp.zeros(num_islands, jnp.int32),
+        jnp.ones(num_islands, bool),
+    )
+
+
+class _Streams(NamedTuple):
+    start: Key
+    data: Key
+    steps: Key
+
+
+def _streams(key: Key) -> _Streams:
+    """An island's independent sources of randomness. Folded, not split: the island's key lives on in its `Run`."""
+    return _Streams(*(jax.random.fold_in(key, purpose) for purpose in range(3)))
+
+
+@partial(jax.jit, static_argnames=("algorithm", "model", "batch_size"))
+def _run_epoch(
+    run: Run, train: Batch, validation: Batch | None, *, algorithm: Algorithm, model: Model, batch_size: int
+) -> tuple[Run, dict[str, Array]]:
+    """One epoch of every island, its validation, and the better of old and new."""
+    num_data = train.x.shape[0]
+    length = steps_per_epoch(num_data, batch_size)
+    epoch = run.step // length
+
+    def one_island(key: Key, state: Any) -> tuple[Any, Info]:
+        streams = _streams(key)
+        order = epoch_order(streams.data, epoch, num_data)
+
+        def one_step(state: Any, i: Array) -> tuple[Any, Info]:
+            batch = take(train, batch_indices(order, i, batch_size))
+            return algorithm.step(jax.random.fold_in(streams.steps, run.step + i), state, batch)
+
+        return jax.lax.scan(one_step, state, jnp.arange(length))
+
+    state, infos = jax.vmap(one_island)(run.key, run.state)
+    posterior = jax.vmap(algorithm.posterior)(state)
+    alive = run.alive & jnp.all(infos.finite, axis=1)
+    if validation is None:
+        loss = jnp.mean(infos.loss, axis=1)
+        better = alive  # without validation the newest state is kept
+    else:
+        loss = jax.vmap(lambda p: mixture_nll(model, p, validation))(posterior)
+        better = alive & (loss < run.best_loss)
+    run = Run(
+        state,
+        run.step + length,
+        run.key,
+        tm.where(better, posterior, run.best),
+        jnp.where(better, loss, run.best_loss),
+        jnp.where(better, epoch + 1, run.best_epoch),
+        alive,
+    )
+    return run, _record(infos, loss, alive)
+
+
+def _record(infos: Info, validation: Array, alive: Array) -> dict[str, Array]:
+    """Means over the epoch's steps and the living islands."""
+    share = alive / jnp.maximum(1, jnp.sum(alive))
+
+    def average(values: Array) -> Array:
+        per_island = jnp.mean(values, axis=1)
+        return jnp.sum(jnp.where(alive, per_island * share, 0.0))
+
+    record = {
+        name: average(getattr(infos, name)) for name in ("loss", "ess", "acceptance", "resampled", "dead", "skipped")
+    }
+    record["log_evidence"] = jnp.sum(jnp.where(alive, infos.log_evidence[:, -1] * share, 0.0))
+    record["validation"] = jnp.sum(jnp.where(alive, validation * share, 0.0))
+    return record
+
+
+def _on_host(record: dict[str, Array]) -> dict[str, float]:
+    return {name: float(value) for name, value in jax.device_get(record).items()}
+
+
+def _check(num_epochs: int, islands: int, patience: int | None, validation: Batch | None) -> None:
+    if num_epochs < 1:
+        raise PartbayesError(f"{num_epochs} epochs were asked for, but at least one is needed.")
+    if islands < 1:
+        raise PartbayesError(f"{islands} islands were asked for, but at least one is needed.")
+    if patience is not None and validation is None:
+        raise PartbayesError(
+            "Early stopping was asked for without validation data: pass `validation=`, or no `patience`."
+        )
+
+
+def _stop_if_all_dead(run: Run, epoch: int) -> None:
+    if not bool(jnp.any(run.alive)):
+        raise PartbayesError(
+            f"Every particle of every island reached a non-finite log target by epoch {epoch}: use a smaller step size or "
+            "learning rate, and check that inputs and targets are standardised."
+        )
+
+
+def _surviving(run: Run, algorithm: Algorithm, validated: bool) -> tuple[Posterior, list[str]]:
+    """The posterior without lost islands, and a sentence on what was left out."""
+    posterior = run.best if validated else jax.vmap(algorithm.posterior)(run.state)
+    alive = np.flatnonzero(np.asarray(run.alive))
+    if len(alive) == run.alive.shape[0]:
+        return posterior, []
+    note = f"{run.alive.shape[0] - len(alive)} of {run.alive.shape[0]} islands diverged and were left out."
+    return tm.gather(posterior, jnp.asarray(alive)), [note]

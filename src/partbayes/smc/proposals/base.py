@@ -1,0 +1,74 @@
+"""What a proposal is: a launch and a landing.
+
+A move is proposed in two halves, because the density at its end point is evaluated by `smc.step` for a whole block of
+particles at once: the same forward pass then serves the weight, the proposal's last half-kick and the ψ-gradient.
+Both halves are written for one particle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import jax
+
+from partbayes.types import Array, Key, Tree
+
+Density: TypeAlias = Callable[[Tree], Array]
+"""θ -> log density, with everything else (ψ, batch) already inside."""
+
+
+class Tuning(NamedTuple):
+    """Numbers of a proposal that may be adapted while running; all traced, so changing them compiles nothing.
+
+    `inverse_mass` is the diagonal of Mass⁻¹ as a tree like θ, or None for the identity.
+    """
+
+    step_size: Array
+    inverse_mass: Tree = None
+
+
+class Flight(NamedTuple):
+    """A move in the air: it knows where it ends, not yet what the density is there."""
+
+    start: Tree
+    log_target_start: Array
+    end: Tree
+    carried: Any
+    """What the landing needs: momenta, forward density."""
+
+
+class Move(NamedTuple):
+    """A finished move. `log_forward` and `log_reverse` are log q and log L up to a common constant."""
+
+    start: Tree
+    end: Tree
+    log_target_start: Array
+    log_target_end: Array
+    log_forward: Array
+    log_reverse: Array
+
+
+class Launch(Protocol):
+    def __call__(self, key: Key, theta: Tree, density: Density, tuning: Tuning, /) -> Flight: ...
+
+
+class Land(Protocol):
+    """Completes the flight, given value and gradient of the log density at its end."""
+
+    def __call__(self, flight: Flight, value: Array, gradient: Tree, density: Density, tuning: Tuning, /) -> Move: ...
+
+
+class Proposal(NamedTuple):
+    """`num_gradients` counts gradients per move, the end point's included; a proposal without any is free of them."""
+
+    launch: Launch
+    land: Land
+    num_gradients: int
+
+
+def propose(proposal: Proposal, key: Key, theta: Tree, density: Density, tuning: Tuning) -> Move:
+    """Both halves at once, for one particle: the textbook move."""
+    flight = proposal.launch(key, theta, density, tuning)
+    value, gradient = jax.value_and_grad(density)(flight.end)
+    return proposal.land(flight, value, gradient, density, tuning)

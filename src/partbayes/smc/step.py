@@ -1,0 +1,154 @@
+r"""One step of a sequential Monte Carlo sampler: resample, move, reweight (Algorithm 1, lines 4 to 13).
+
+$$w_t = w_{t-1}\;\frac{\pi_t(\theta_t)}{\mathrm{denominator}}\;\frac{L(\theta_{t-1} \mid \theta_t)}{q(\theta_t \mid \theta_{t-1})}$$
+
+- `cached`: the value that stood in the particle's previous numerator, carried along with it (eq. `langevin_pbnn_w_eq`);
+- `same_batch`: $\pi_t(\theta_{t-1})$, under today's batch and ψ, which leaves only the move's own error;
+- `none`: one, for bootstrap weights that multiply a likelihood in (OHSMC as published).
+
+The step knows a log density of `(theta, shared)` and nothing about networks. This is the one place that maps over
+particles; it takes them in blocks.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+import jax
+import jax.numpy as jnp
+
+from partbayes import tree as tm
+from partbayes.errors import PartbayesError
+from partbayes.smc import weighted_gradient as wg
+from partbayes.smc.blocks import scan_blocks
+from partbayes.smc.lkernels import LKernel, log_acceptance_ratio
+from partbayes.smc.proposals.base import Proposal, Tuning
+from partbayes.smc.resampling import Resampler
+from partbayes.smc.weights import normalise
+from partbayes.types import Array, Key, LogDensity, Tree
+
+Denominator: TypeAlias = Literal["cached", "same_batch", "none"]
+
+
+class ParticleState(NamedTuple):
+    """Weighted particles: θ `[J, ...]`, normalised log-weights, and each particle's target when it was last weighted."""
+
+    theta: Tree
+    log_weights: Array
+    log_target: Array
+
+
+class Kernel(NamedTuple):
+    """How particles move and are weighed."""
+
+    proposal: Proposal
+    lkernel: LKernel
+    denominator: Denominator = "cached"
+    block_size: int | None = None
+
+
+class MoveInfo(NamedTuple):
+    """What happened: per-particle log-increments, log Σ w̃ e^increment, acceptance statistic, particles lost."""
+
+    log_increments: Array
+    log_normaliser: Array
+    acceptance: Array
+    dead: Array
+
+
+def check_kernel(kernel: Kernel) -> Kernel:
+    """Complain early about a kernel that cannot run."""
+    if kernel.denominator not in get_args(Denominator):
+        raise PartbayesError(
+            f"The denominator is {kernel.denominator!r}, but one of {', '.join(get_args(Denominator))} is expected."
+        )
+    if kernel.block_size is not None and kernel.block_size < 1:
+        raise PartbayesError(f"The block size is {kernel.block_size}, but at least one particle per block is needed.")
+    return kernel
+
+
+def initialise(theta: Tree, log_target: Array, log_weights: Array) -> tuple[ParticleState, Array]:
+    """Particles with unnormalised starting weights (eq. `pbnn_init`), and log of their mean: the evidence so far."""
+    log_weights = jnp.where(jnp.isfinite(log_weights), log_weights, -jnp.inf)
+    normalised, total = normalise(log_weights)
+    return ParticleState(theta, normalised, log_target), total - jnp.log(log_weights.shape[0])
+
+
+def resample(key: Key, state: ParticleState, resampler: Resampler) -> tuple[ParticleState, Array, Array]:
+    """Survivors with their cached targets, the effective sample size before, and whether anything was done."""
+    indices, log_weights, ess, resampled = resampler(key, state.log_weights)
+    theta, log_target = tm.gather((state.theta, state.log_target), indices)
+    return ParticleState(theta, log_weights.astype(state.log_weights.dtype), log_target), ess, resampled
+
+
+def move(
+    key: Key, state: ParticleState, log_density: LogDensity, shared: Tree, kernel: Kernel, tuning: Tuning
+) -> tuple[ParticleState, MoveInfo]:
+    """Move and reweight every particle."""
+    state, info, _ = _move(key, state, log_density, shared, kernel, tuning, with_gradient=False)
+    return state, info
+
+
+def move_with_gradient(
+    key: Key, state: ParticleState, log_density: LogDensity, shared: Tree, kernel: Kernel, tuning: Tuning
+) -> tuple[ParticleState, MoveInfo, Tree]:
+    """Move and reweight, and the weighted gradient of the log density with respect to `shared` at the new points."""
+    if kernel.lkernel.keeps_end:
+        return _move(key, state, log_density, shared, kernel, tuning, with_gradient=True)
+    state, info, _ = _move(key, state, log_density, shared, kernel, tuning, with_gradient=False)
+    gradient = wg.weighted_gradient(log_density, state.theta, state.log_weights, shared, kernel.block_size)
+    return state, info, gradient
+
+
+def _move(key, state, log_density, shared, kernel, tuning, *, with_gradient):
+    # A particle's keys depend on its index alone, so blocks of any size draw the same numbers.
+    key_launch, key_settle = jax.random.split(key)
+    indices = jnp.arange(state.log_weights.shape[0])
+
+    def body(running, block):
+        indices, particles = block
+        keys = tuple(jax.vmap(lambda i, k=k: jax.random.fold_in(k, i))(indices) for k in (key_launch, key_settle))
+        new, info, pullback = _move_block(keys, particles, log_density, shared, kernel, tuning)
+        if with_gradient:
+            running = wg.add_block(running, new.log_weights, pullback)
+        return running, (new, info)
+
+    running = wg.start(shared, state.log_weights.dtype) if with_gradient else None
+    running, (new, (increments, acceptance, alive)) = scan_blocks(body, running, (indices, state), kernel.block_size)
+    log_weights, log_normaliser = normalise(new.log_weights)
+    info = MoveInfo(increments, log_normaliser, jnp.sum(jnp.exp(state.log_weights) * acceptance), jnp.mean(~alive))
+    return new._replace(log_weights=log_weights), info, wg.finish(running) if with_gradient else None
+
+
+def _move_block(keys, particles: ParticleState, log_density, shared, kernel: Kernel, tuning: Tuning):
+    """A block's new particles with unnormalised log-weights, and the pullback of its end points to `shared`."""
+    proposal, lkernel, denominator, _ = kernel
+
+    def density(theta):
+        return log_density(theta, shared)
+
+    keys_launch, keys_settle = keys
+    flights = jax.vmap(lambda k, t: proposal.launch(k, t, density, tuning))(keys_launch, particles.theta)
+    # A position that ran off to infinity would poison the whole block's gradient: its particle is lost anyway.
+    in_range = jax.vmap(tm.all_finite)(flights.end)
+    flights = flights._replace(end=tm.where(in_range, flights.end, flights.start))
+
+    values, pullback = jax.vjp(lambda ends, shared: jax.vmap(log_density, (0, None))(ends, shared), flights.end, shared)
+    gradients = pullback(jnp.ones_like(values))[0]
+    moves = jax.vmap(lambda f, v, g: proposal.land(f, v, g, density, tuning))(flights, values, gradients)
+    settled = jax.vmap(lkernel.settle)(keys_settle, moves)
+
+    below = {"cached": particles.log_target, "same_batch": moves.log_target_start, "none": 0.0}[denominator]
+    increments = settled.log_numerator - below
+    alive = in_range & jnp.isfinite(increments) & jnp.isfinite(settled.log_target)
+    new = ParticleState(
+        tm.where(alive, settled.theta, particles.theta),
+        jnp.where(alive, particles.log_weights + increments, -jnp.inf),
+        jnp.where(alive, settled.log_target, particles.log_target),
+    )
+    if proposal.num_gradients or lkernel.needs_start or denominator == "same_batch":
+        acceptance = jnp.where(in_range, jnp.exp(jnp.minimum(0.0, log_acceptance_ratio(moves))), 0.0)
+        acceptance = jnp.nan_to_num(acceptance, nan=0.0)
+    else:  # a bootstrap random walk never looks at its start, and should not pay for it
+        acceptance = jnp.full_like(increments, jnp.nan)
+    return new, (increments, acceptance, alive), lambda weights: pullback(weights)[1]

@@ -1,0 +1,44 @@
+"""The loop body of Algorithm 1, shared by OHSMC and GOHSMC: they differ in kernel and target, not in the steps."""
+
+from __future__ import annotations
+
+import jax
+import optax
+
+from partbayes.algorithm import Info
+from partbayes.model import Target
+from partbayes.smc import step as smc
+from partbayes.smc.resampling import Resampler
+from partbayes.training.state import SMCState, ascend, summarise
+from partbayes.types import Array, Batch, Key, Tree
+
+
+def step(
+    key: Key,
+    state: SMCState,
+    batch: Batch,
+    *,
+    target: Target,
+    optimiser: optax.GradientTransformation,
+    kernel: smc.Kernel,
+    resampler: Resampler,
+) -> tuple[SMCState, Info]:
+    """Resample if the effective sample size is low, move and reweight the particles, then move ψ."""
+    key_resample, key_move = jax.random.split(key)
+    particles, ess, resampled = smc.resample(key_resample, state.particles, resampler)
+
+    def log_density(theta: Tree, psi: Tree) -> Array:
+        return target(theta, psi, batch)
+
+    particles, moved, gradient = smc.move_with_gradient(
+        key_move, particles, log_density, state.psi, kernel, state.tuning
+    )
+    gradient = jax.tree.map(lambda g: target.gradient_factor(batch) * g, gradient)
+    psi, optimiser_state, skipped = ascend(optimiser, gradient, state.psi, state.optimiser)
+
+    state = SMCState(particles, psi, optimiser_state, state.tuning, state.log_evidence + moved.log_normaliser)
+    log_likelihood = jax.vmap(lambda value, theta: target.log_likelihood(value, theta, batch))(
+        particles.log_target, particles.theta
+    )
+    info = summarise(state, log_likelihood, batch, ess=ess, resampled=resampled, moved=moved, skipped=skipped)
+    return state, info

@@ -1,0 +1,83 @@
+"""What the SMC training algorithms share: their state, the ψ update, and the summary of a step."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from partbayes import tree as tm
+from partbayes.algorithm import Info, Posterior
+from partbayes.errors import PartbayesError
+from partbayes.model import Model
+from partbayes.smc.proposals import Tuning
+from partbayes.smc.step import MoveInfo, ParticleState
+from partbayes.types import Array, Batch, Key, Tree
+
+
+class SMCState(NamedTuple):
+    """Particles of θ, the ψ they belong to, the optimiser's state, the proposal's tuning, log evidence so far."""
+
+    particles: ParticleState
+    psi: Tree
+    optimiser: optax.OptState
+    tuning: Tuning
+    log_evidence: Array
+
+
+def posterior(state: SMCState) -> Posterior:
+    """The weighted particles and ψ of one island."""
+    return Posterior(state.particles.theta, state.particles.log_weights, state.psi)
+
+
+def check_population(num_particles: int, step_size: float) -> None:
+    """Complain early."""
+    if num_particles < 1:
+        raise PartbayesError(f"{num_particles} particles were asked for, but at least one is needed.")
+    if not step_size > 0:
+        raise PartbayesError(f"The step size is {step_size}, but a positive number is expected.")
+
+
+def sample_population(key: Key, model: Model, num_particles: int) -> Tree:
+    """J draws from the prior (Algorithm 1: initialise samples)."""
+    return jax.vmap(model.sample_prior)(jax.random.split(key, num_particles))
+
+
+def ascend(
+    optimiser: optax.GradientTransformation, gradient: Tree, psi: Tree, optimiser_state: optax.OptState
+) -> tuple[Tree, optax.OptState, Array]:
+    """ψ after one optimiser step up the log-likelihood (Algorithm 1: update parameter), and whether it was skipped.
+
+    A non-finite gradient moves neither ψ nor the optimiser's moments.
+    """
+    updates, new_state = optimiser.update(jax.tree.map(jnp.negative, gradient), optimiser_state, psi)
+    new = (optax.apply_updates(psi, updates), new_state)
+    usable = tm.all_finite(gradient)
+    psi, optimiser_state = jax.tree.map(lambda a, b: jnp.where(usable, a, b), new, (psi, optimiser_state))
+    return psi, optimiser_state, ~usable
+
+
+def summarise(
+    state: SMCState,
+    log_likelihood: Array,
+    batch: Batch,
+    *,
+    ess: Array,
+    resampled: Array,
+    moved: MoveInfo,
+    skipped: Array,
+) -> Info:
+    """The step in numbers. `log_likelihood` is each particle's sum over the batch's rows, `[J]`."""
+    weighted = jnp.sum(jnp.exp(state.particles.log_weights) * log_likelihood)
+    return Info(
+        loss=-weighted / jnp.sum(batch.weight),
+        ess=ess,
+        acceptance=moved.acceptance,
+        resampled=resampled,
+        dead=moved.dead,
+        finite=jnp.isfinite(moved.log_normaliser),
+        skipped=skipped,
+        log_evidence=state.log_evidence,
+    )

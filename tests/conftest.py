@@ -1,0 +1,66 @@
+"""What every test runs under: CPU, key-reuse checking, fixed hypothesis examples; and the shared fixtures.
+
+Key-reuse checking raises `KeyReuseError` when a random key is used twice. It also objects to some code that is right,
+because it does not follow keys element by element (jax 0.10.2):
+
+- `scan` or `lax.map` over an array of keys, under `vmap`, and any transpose of keys. Loop over indices instead and
+  make the key inside the body: `jax.random.fold_in(key, index)`, then `split` if a block of keys is needed.
+- a key that enters `cond` with a predicate that is batched by `vmap`. Draw outside the `cond`.
+- `where` or `stack` over keys, and two dynamic indices into one array of keys. Split and unpack instead.
+- samplers of other libraries: numpyro's, and blackjax's NUTS under `vmap`. Use the fixture `unchecked_keys`.
+
+It does not see a key that is closed over inside `vmap` (every element gets the same draw), nor raw uint32 keys, and
+`fold_in` does not count as a use.
+"""
+
+from __future__ import annotations
+
+import os
+
+# Before jax is imported: it reads the platform once.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import hypothesis
+import jax
+import pytest
+
+jax.config.update("jax_debug_key_reuse", True)
+
+# No deadline: the first example compiles. Derandomised: a test gives the same answer every time.
+hypothesis.settings.register_profile("partbayes", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("partbayes")
+
+
+@pytest.fixture
+def x64() -> Iterator[None]:
+    """float64 for one test."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def unchecked_keys() -> Iterator[None]:
+    """No key-reuse checking for one test: for samplers of other libraries that it misjudges."""
+    with jax.debug_key_reuse(False):
+        yield
+
+
+@pytest.fixture
+def needs_dataset() -> Callable[[str], Path]:
+    """`needs_dataset("california")`: path of the file in `PARTBAYES_DATA` or the package, or the test is skipped."""
+
+    def find(name: str) -> Path:
+        folders = [Path(str(files("partbayes"))) / "data" / "files"]
+        if "PARTBAYES_DATA" in os.environ:
+            folders.insert(0, Path(os.environ["PARTBAYES_DATA"]))
+        for folder in folders:
+            if (path := folder / f"{name}.csv").is_file():
+                return path
+        pytest.skip(f"{name}.csv is not here; set PARTBAYES_DATA to the folder that holds it.")
+
+    return find

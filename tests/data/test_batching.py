@@ -1,0 +1,142 @@
+"""Batches: a pure function of key and step, every row at most once an epoch, all rows over the epochs."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from partbayes.data import as_batch, batch_indices, epoch_order, make_dataset, steps_per_epoch, take
+from partbayes.errors import PartbayesError
+
+KEY = jax.random.key(0)
+
+
+def epoch_indices(key, epoch, num_data, batch_size):
+    order = epoch_order(key, epoch, num_data)
+    return np.stack([batch_indices(order, step, batch_size) for step in range(steps_per_epoch(num_data, batch_size))])
+
+
+@pytest.mark.parametrize(("num_data", "batch_size", "steps"), [(100, 50, 2), (184, 50, 3), (10, 10, 1), (10, 64, 1)])
+def test_steps_per_epoch(num_data, batch_size, steps):
+    assert steps_per_epoch(num_data, batch_size) == steps
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.0, True, "8", None])
+def test_bad_sizes_are_refused(size):
+    with pytest.raises(PartbayesError, match="batch_size"):
+        steps_per_epoch(10, size)
+    with pytest.raises(PartbayesError, match="batch_size"):
+        batch_indices(jnp.arange(10), 0, size)
+    with pytest.raises(PartbayesError, match="num_data"):
+        epoch_order(KEY, 0, size)
+
+
+def test_step_outside_the_epoch_is_refused():
+    for step in (-1, 2, np.int64(2)):
+        with pytest.raises(PartbayesError, match="steps 0 to 1"):
+            batch_indices(jnp.arange(10), step, 4)
+
+
+@pytest.mark.parametrize(("num_data", "batch_size"), [(12, 4), (13, 4), (7, 1), (9, 8)])
+def test_rows_at_most_once_an_epoch_and_all_over_epochs(num_data, batch_size):
+    seen, left_out = set(), set()
+    for epoch in range(30):
+        rows = epoch_indices(KEY, epoch, num_data, batch_size).ravel()
+        assert len(rows) == num_data - num_data % batch_size
+        assert len(set(rows)) == len(rows)
+        assert set(rows) <= set(range(num_data))
+        seen |= set(rows)
+        left_out.add(frozenset(range(num_data)) - set(rows))
+    assert seen == set(range(num_data))
+    if num_data % batch_size:
+        assert len(left_out) > 1
+
+
+def test_rows_are_left_out_equally_often():
+    # 10 rows, batches of 4: each row is left out with probability 0.2, independently over epochs.
+    num_epochs = 2000
+    orders = np.asarray(jax.vmap(lambda epoch: epoch_order(KEY, epoch, 10))(jnp.arange(num_epochs)))
+    counts = np.bincount(orders[:, 8:].ravel(), minlength=10)
+    # 4.5 standard errors: one in 15,000 for ten rows, had the seed not been fixed.
+    np.testing.assert_allclose(counts / num_epochs, 0.2, atol=4.5 * np.sqrt(0.2 * 0.8 / num_epochs))
+
+
+def test_pure_in_key_and_epoch():
+    first = epoch_indices(KEY, 3, 50, 8)
+    np.testing.assert_array_equal(first, epoch_indices(KEY, 3, 50, 8))
+    assert (first != epoch_indices(KEY, 4, 50, 8)).any()
+    assert (first != epoch_indices(jax.random.key(1), 3, 50, 8)).any()
+
+
+def test_key_is_not_reused():
+    with jax.debug_key_reuse(True):
+        key = jax.random.key(5)
+        for epoch in range(3):
+            epoch_order(key, epoch, 10)
+
+
+def test_same_under_jit_scan_and_vmap():
+    num_data, batch_size = 23, 5
+    steps = steps_per_epoch(num_data, batch_size)
+
+    def epochs(key):
+        def body(carry, step):
+            order = epoch_order(key, step // steps, num_data)
+            return carry, batch_indices(order, step % steps, batch_size)
+
+        return jax.lax.scan(body, None, jnp.arange(3 * steps))[1]
+
+    keys = jax.random.split(jax.random.key(7), 4)
+    together = np.asarray(jax.jit(jax.vmap(epochs))(keys)).reshape(4, 3, steps, batch_size)
+    for island, key in zip(together, keys, strict=True):
+        for epoch in range(3):
+            np.testing.assert_array_equal(island[epoch], epoch_indices(key, epoch, num_data, batch_size))
+    assert (together[0] != together[1]).any()
+
+
+@pytest.mark.parametrize("batch_size", [6, 100])
+def test_whole_data_set_stays_in_file_order(batch_size):
+    order = epoch_order(KEY, 0, 6)
+    np.testing.assert_array_equal(batch_indices(order, 0, batch_size), np.arange(6))
+    traced = jax.jit(lambda step: batch_indices(order, step, batch_size))(0)
+    np.testing.assert_array_equal(traced, np.arange(6))
+
+
+def test_take_keeps_rows_together():
+    rows = np.arange(6.0)
+    batch = as_batch(make_dataset(np.column_stack([rows, -rows]), rows * 10, weight=rows + 1))
+    part = take(batch, jnp.array([4, 1]))
+    np.testing.assert_array_equal(part.x, [[4.0, -4.0], [1.0, -1.0]])
+    np.testing.assert_array_equal(part.y, [[40.0], [10.0]])
+    np.testing.assert_array_equal(part.weight, [5.0, 2.0])
+    assert np.isnan(take(batch, jnp.array([6])).x).all()
+
+
+def test_as_batch_types():
+    dataset = make_dataset(np.full((2, 1), 0.1), [0.1, 0.2])
+    labels = make_dataset(np.zeros((2, 1)), [1, 0])
+    with jax.enable_x64(False):
+        batch = as_batch(dataset)
+        assert (batch.x.dtype, batch.y.dtype, batch.weight.dtype) == (jnp.float32,) * 3
+        assert as_batch(dataset, jnp.bfloat16).x.dtype == jnp.bfloat16
+        assert as_batch(labels).y.dtype == jnp.int32
+        with pytest.raises(PartbayesError, match="jax_enable_x64"):
+            as_batch(dataset, "float64")
+    with jax.enable_x64(True):
+        batch = as_batch(dataset)
+        assert (batch.x.dtype, batch.y.dtype, batch.weight.dtype) == (jnp.float64,) * 3
+        np.testing.assert_array_equal(batch.x, dataset.x)
+        assert as_batch(dataset, jnp.float32).x.dtype == jnp.float32
+        assert as_batch(labels).y.dtype == jnp.int32
+    assert batch.y.shape == (2, 1)
+    np.testing.assert_array_equal(as_batch(labels).y, [1, 0])
+
+
+def test_as_batch_refuses_what_does_not_fit():
+    dataset = make_dataset([[1e39], [0.0]], [0.0, 1.0])
+    with pytest.raises(PartbayesError, match="x holds values too large for float32"):
+        as_batch(dataset, jnp.float32)
+    with pytest.raises(PartbayesError, match="floating-point"):
+        as_batch(dataset, jnp.int32)
