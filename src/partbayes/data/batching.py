@@ -4,8 +4,8 @@
     indices = batch_indices(order, step_in_epoch, batch_size)      # once a step
     rows = take(batch, indices)
 
-All three work inside `jit`, `scan` and `vmap` over keys. The rows that do not fill a last batch are left out of that
-epoch; since every epoch has its own permutation, they are others each time.
+All three work inside `jit`, `scan` and `vmap` over keys. Every epoch has its own permutation and sees every row; where
+the rows do not fill the last batch, it is topped up with the epoch's first rows, so that all batches have one size.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from partbayes.types import Array, Batch, Key
 
 
 def steps_per_epoch(num_data: int, batch_size: int) -> int:
-    """Full batches in an epoch, at least one: a batch as large as the data, or larger, is the data itself."""
-    return max(1, _count(num_data, "num_data") // _count(batch_size, "batch_size"))
+    """Batches that it takes to see every row; one, if a batch is as large as the data or larger."""
+    return -(-_count(num_data, "num_data") // _count(batch_size, "batch_size"))
 
 
 def epoch_order(key: Key, epoch: ArrayLike, num_data: int) -> Array:
@@ -37,13 +37,13 @@ def batch_indices(order: Array, step_in_epoch: ArrayLike, batch_size: int) -> Ar
     """
     num_data = order.shape[0]
     steps = steps_per_epoch(num_data, batch_size)
-    # A slice past the end would be shifted back in silence, repeating rows; a traced step cannot be looked at.
+    # A step past the end would begin the epoch again in silence; a traced step cannot be looked at.
     if isinstance(step_in_epoch, int | np.integer) and not 0 <= step_in_epoch < steps:
         raise PartbayesError(f"step_in_epoch is {step_in_epoch}, but this epoch has the steps 0 to {steps - 1}.")
     if batch_size >= num_data:
         return jnp.arange(num_data, dtype=order.dtype)
-    start = jnp.asarray(step_in_epoch) * batch_size
-    return jax.lax.dynamic_slice_in_dim(order, start, batch_size)
+    positions = jnp.asarray(step_in_epoch) * batch_size + jnp.arange(batch_size)
+    return jnp.take(order, positions % num_data)
 
 
 def take(batch: Batch, indices: Array) -> Batch:

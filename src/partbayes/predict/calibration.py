@@ -28,10 +28,10 @@ def central_coverage(transform: np.ndarray, levels: Sequence[float]) -> np.ndarr
 
     y lies in the central interval of level p exactly when |F(y) − ½| ≤ p/2, so one transform serves all levels.
     """
-    levels = np.asarray(levels, np.float64)
-    if levels.ndim != 1 or levels.size == 0 or not np.all((levels > 0) & (levels < 1)):
+    grid = np.asarray(levels, np.float64)
+    if grid.ndim != 1 or grid.size == 0 or not np.all((grid > 0) & (grid < 1)):
         raise PartbayesError(f"Levels are {levels}: give a list of numbers strictly between 0 and 1.")
-    return np.array([np.mean(np.abs(transform - 0.5) <= level / 2) for level in levels])
+    return np.array([np.mean(np.abs(transform - 0.5) <= level / 2) for level in grid])
 
 
 def coverage(mixture: GaussianMixture, y: np.ndarray, level: float) -> float:

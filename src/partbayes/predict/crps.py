@@ -24,7 +24,7 @@ from partbayes.types import Array
 def crps(mixture: GaussianMixture, y: np.ndarray, block: int = BLOCK) -> np.ndarray:
     """CRPS of each row and output, `[N, D]`, in the units of y; outputs are scored by their marginals.
 
-    Costs C²/2 error functions per row and output. Memory: about ten float64 arrays of `block` numbers (20 MB at the
+    Costs C²/2 error functions per row and output. Memory: about ten float64 arrays of `block` numbers (21 MB at the
     default), or of C · D numbers if that is more; it grows neither with N nor with C².
     """
     return over_rows(_crps, mixture, real_target(mixture, y), block)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import Protocol
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from partbayes.errors import PartbayesError
@@ -14,7 +16,7 @@ from partbayes.predict.mixture import GaussianMixture
 from partbayes.types import Tree
 
 BLOCK = 2**18
-"""Numbers in one chunk of `loc`: 2 MB in float64, so that the handful of arrays in flight stays within 20 MB."""
+"""Numbers in one chunk of `loc`: 2 MB in float64, so that the dozen of arrays in flight stays below 25 MB."""
 
 
 class RowFunction(Protocol):
@@ -26,7 +28,7 @@ class RowFunction(Protocol):
 def over_rows(
     function: RowFunction, mixture: GaussianMixture | CategoricalMixture, y: np.ndarray, block: int = BLOCK
 ) -> Tree:
-    """`function(mixture, y)` in chunks of rows, each in float64; the chunks' results joined, as numpy arrays.
+    """`function(mixture, y)` in chunks of rows, the mixture in float64; the chunks' results joined, as numpy arrays.
 
     A chunk holds at most `block` numbers per `[C, n, D]` array (and at least one row), so memory does not grow with N.
     """
@@ -40,13 +42,13 @@ def over_rows(
     chunks = -(-rows // most)
     size = -(-rows // chunks)
     parts = []
+    double = partial(jnp.asarray, dtype=np.float64)
     with jax.enable_x64(True), _on_cpu():
         for start in range(0, rows, size):
             # The last chunk repeats its last row up to full size: one shape, one compilation.
             index = np.minimum(np.arange(start, start + size), rows - 1)
-            chunk = type(mixture)(_double(log_weights), *(_double(field[:, index]) for field in per_row))
-            part = function(chunk, _double(y[index]) if y.dtype.kind == "f" else y[index])
-            parts.append(jax.tree.map(np.asarray, part))
+            chunk = type(mixture)(double(log_weights), *(double(field[:, index]) for field in per_row))
+            parts.append(jax.tree.map(np.asarray, function(chunk, jnp.asarray(y[index]))))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:rows], *parts)
 
 
@@ -70,10 +72,6 @@ def class_target(y: np.ndarray, rows: int, classes: int) -> np.ndarray:
             f"y is {y.dtype} of shape {y.shape}, but {rows} integers below {classes} are needed: encode the labels."
         )
     return y
-
-
-def _double(x: np.ndarray) -> np.ndarray:
-    return np.asarray(x, np.float64)
 
 
 def _on_cpu() -> contextlib.AbstractContextManager[object]:
