@@ -15,6 +15,7 @@ from partbayes.predict.categorical import CategoricalMixture
 from partbayes.predict.crps import crps
 from partbayes.predict.metrics import classification_metrics, paper_metrics, regression_metrics
 from partbayes.predict.mixture import GaussianMixture
+from partbayes.predict.predictive import predictive
 
 __all__ = [
     "CategoricalMixture",
@@ -28,6 +29,7 @@ __all__ = [
     "expected_calibration_error",
     "paper_metrics",
     "pit",
+    "predictive",
     "regression_metrics",
     "reliability_curve",
 ]

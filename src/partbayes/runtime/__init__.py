@@ -1,6 +1,16 @@
 """Room 5: running an algorithm: the loop, islands, best-so-far, progress, checkpoints."""
 
+from partbayes.runtime.checkpoint import has_checkpoint, restore_checkpoint, save_checkpoint
 from partbayes.runtime.loop import Fit, Run, fit, start
 from partbayes.runtime.validation import mixture_nll
 
-__all__ = ["Fit", "Run", "fit", "mixture_nll", "start"]
+__all__ = [
+    "Fit",
+    "Run",
+    "fit",
+    "has_checkpoint",
+    "mixture_nll",
+    "restore_checkpoint",
+    "save_checkpoint",
+    "start",
+]

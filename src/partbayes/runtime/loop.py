@@ -111,7 +111,8 @@ def _start(keys: Key, train: Batch, *, algorithm: Algorithm, model: Model, batch
         order = epoch_order(key_batch, jnp.array(0), train.x.shape[0])
         return algorithm.init(key_init, model.init(key_params), take(train, batch_indices(order, 0, batch_size)))
 
-    state = jax.vmap(one_island)(keys)
+    # Strong types from the start: a weakly typed scalar would make the second epoch compile anew.
+    state = jax.tree.map(lambda a: jax.lax.convert_element_type(a, a.dtype), jax.vmap(one_island)(keys))
     posterior = jax.vmap(algorithm.posterior)(state)
     num_islands = keys.shape[0]
     return Run(

@@ -1,7 +1,17 @@
 """Room 3: weighted particles. It knows only a log-density callable."""
 
-from partbayes.smc.lkernels import LKernel, asymptotic, forward_proposal
-from partbayes.smc.proposals import Proposal, Tuning, hmc, langevin, random_walk
+from partbayes.smc.lkernels import LKernel, asymptotic, forward_proposal, near_optimal
+from partbayes.smc.proposals import (
+    Proposal,
+    Tuning,
+    chees,
+    hmc,
+    langevin,
+    nuts,
+    nuts_adjusted,
+    random_walk,
+    second_order,
+)
 from partbayes.smc.resampling import Resampler, adaptive, multinomial, residual, stratified, systematic
 from partbayes.smc.step import Kernel, ParticleState, move, move_with_gradient, resample
 from partbayes.smc.weighted_gradient import weighted_gradient
@@ -16,6 +26,7 @@ __all__ = [
     "Tuning",
     "adaptive",
     "asymptotic",
+    "chees",
     "ess",
     "forward_proposal",
     "hmc",
@@ -23,10 +34,14 @@ __all__ = [
     "move",
     "move_with_gradient",
     "multinomial",
+    "near_optimal",
     "normalise",
+    "nuts",
+    "nuts_adjusted",
     "random_walk",
     "resample",
     "residual",
+    "second_order",
     "stratified",
     "systematic",
     "weighted_gradient",

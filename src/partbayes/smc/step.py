@@ -1,6 +1,7 @@
 r"""One step of a sequential Monte Carlo sampler: resample, move, reweight (Algorithm 1, lines 4 to 13).
 
-$$w_t = w_{t-1}\;\frac{\pi_t(\theta_t)}{\mathrm{denominator}}\;\frac{L(\theta_{t-1} \mid \theta_t)}{q(\theta_t \mid \theta_{t-1})}$$
+$$w_t = w_{t-1}\;\frac{\pi_t(\theta_t)}{\mathrm{denominator}}\;
+\frac{L(\theta_{t-1} \mid \theta_t)}{q(\theta_t \mid \theta_{t-1})}$$
 
 - `cached`: the value that stood in the particle's previous numerator, carried along with it (eq. `langevin_pbnn_w_eq`);
 - `same_batch`: $\pi_t(\theta_{t-1})$, under today's batch and ψ, which leaves only the move's own error;
@@ -21,8 +22,8 @@ from partbayes import tree as tm
 from partbayes.errors import PartbayesError
 from partbayes.smc import weighted_gradient as wg
 from partbayes.smc.blocks import scan_blocks
-from partbayes.smc.lkernels import LKernel, log_acceptance_ratio
-from partbayes.smc.proposals.base import Proposal, Tuning
+from partbayes.smc.lkernels import LKernel, Settled, log_acceptance_ratio
+from partbayes.smc.proposals.base import Move, Proposal, Tuning
 from partbayes.smc.resampling import Resampler
 from partbayes.smc.weights import normalise
 from partbayes.types import Array, Key, LogDensity, Tree
@@ -31,7 +32,7 @@ Denominator: TypeAlias = Literal["cached", "same_batch", "none"]
 
 
 class ParticleState(NamedTuple):
-    """Weighted particles: θ `[J, ...]`, normalised log-weights, and each particle's target when it was last weighted."""
+    """Weighted particles: θ `[J, ...]`, normalised log-weights, each particle's target when it was last weighted."""
 
     theta: Tree
     log_weights: Array
@@ -39,21 +40,25 @@ class ParticleState(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """How particles move and are weighed."""
+    """How particles move and are weighed. `record_noise` keeps each particle's reverse noise (for ChEES adaptation)."""
 
     proposal: Proposal
     lkernel: LKernel
     denominator: Denominator = "cached"
     block_size: int | None = None
+    record_noise: bool = False
 
 
 class MoveInfo(NamedTuple):
-    """What happened: per-particle log-increments, log Σ w̃ e^increment, acceptance statistic, particles lost."""
+    """What happened: per-particle log-increments, log Σ w̃ e^increment, acceptance statistic, particles lost; the mean
+    number of gradients that a particle's move took, and each particle's reverse noise if it was asked for."""
 
     log_increments: Array
     log_normaliser: Array
     acceptance: Array
     dead: Array
+    num_gradients: Array | None = None
+    reverse_noise: Tree = None
 
 
 def check_kernel(kernel: Kernel) -> Kernel:
@@ -93,42 +98,63 @@ def move_with_gradient(
     key: Key, state: ParticleState, log_density: LogDensity, shared: Tree, kernel: Kernel, tuning: Tuning
 ) -> tuple[ParticleState, MoveInfo, Tree]:
     """Move and reweight, and the weighted gradient of the log density with respect to `shared` at the new points."""
-    if kernel.lkernel.keeps_end:
+    if kernel.lkernel.keeps_end and not kernel.lkernel.population:
         return _move(key, state, log_density, shared, kernel, tuning, with_gradient=True)
     state, info, _ = _move(key, state, log_density, shared, kernel, tuning, with_gradient=False)
     gradient = wg.weighted_gradient(log_density, state.theta, state.log_weights, shared, kernel.block_size)
     return state, info, gradient
 
 
+class _Outcome(NamedTuple):
+    """What is known of each particle's move once it is weighed."""
+
+    increments: Array
+    acceptance: Array
+    alive: Array
+    num_gradients: Array
+    noise: Tree
+
+
 def _move(key, state, log_density, shared, kernel, tuning, *, with_gradient):
     # A particle's keys depend on its index alone, so blocks of any size draw the same numbers.
     key_launch, key_settle = jax.random.split(key)
+    settle = kernel.lkernel.settle
     indices = jnp.arange(state.log_weights.shape[0])
 
     def body(running, block):
         indices, particles = block
-        keys = tuple(jax.vmap(lambda i, k=k: jax.random.fold_in(k, i))(indices) for k in (key_launch, key_settle))
-        new, info, pullback = _move_block(keys, particles, log_density, shared, kernel, tuning)
+        keys_launch = jax.vmap(lambda i: jax.random.fold_in(key_launch, i))(indices)
+        moves, pullback = _fly(keys_launch, particles, log_density, shared, kernel.proposal, tuning)
+        if kernel.lkernel.population:
+            return running, moves
+        keys_settle = jax.vmap(lambda i: jax.random.fold_in(key_settle, i))(indices)
+        new, outcome = _weigh(particles, moves, jax.vmap(settle)(keys_settle, moves), kernel)
         if with_gradient:
             running = wg.add_block(running, new.log_weights, pullback)
-        return running, (new, info)
+        return running, (new, outcome)
 
     running = wg.start(shared, state.log_weights.dtype) if with_gradient else None
-    running, (new, (increments, acceptance, alive)) = scan_blocks(body, running, (indices, state), kernel.block_size)
+    running, result = scan_blocks(body, running, (indices, state), kernel.block_size)
+    new, outcome = _weigh(state, result, settle(key_settle, result), kernel) if kernel.lkernel.population else result
     log_weights, log_normaliser = normalise(new.log_weights)
-    info = MoveInfo(increments, log_normaliser, jnp.sum(jnp.exp(state.log_weights) * acceptance), jnp.mean(~alive))
+    info = MoveInfo(
+        outcome.increments,
+        log_normaliser,
+        jnp.sum(jnp.exp(state.log_weights) * outcome.acceptance),
+        jnp.mean(~outcome.alive),
+        jnp.mean(outcome.num_gradients),
+        outcome.noise,
+    )
     return new._replace(log_weights=log_weights), info, wg.finish(running) if with_gradient else None
 
 
-def _move_block(keys, particles: ParticleState, log_density, shared, kernel: Kernel, tuning: Tuning):
-    """A block's new particles with unnormalised log-weights, and the pullback of its end points to `shared`."""
-    proposal, lkernel, denominator, _ = kernel
+def _fly(keys, particles: ParticleState, log_density, shared, proposal: Proposal, tuning: Tuning):
+    """A block's moves, and the pullback of its end points to `shared`."""
 
     def density(theta):
         return log_density(theta, shared)
 
-    keys_launch, keys_settle = keys
-    flights = jax.vmap(lambda k, t: proposal.launch(k, t, density, tuning))(keys_launch, particles.theta)
+    flights = jax.vmap(lambda k, t: proposal.launch(k, t, density, tuning))(keys, particles.theta)
     # A position that ran off to infinity would poison the whole block's gradient: its particle is lost anyway.
     in_range = jax.vmap(tm.all_finite)(flights.end)
     flights = flights._replace(end=tm.where(in_range, flights.end, flights.start))
@@ -136,19 +162,30 @@ def _move_block(keys, particles: ParticleState, log_density, shared, kernel: Ker
     values, pullback = jax.vjp(lambda ends, shared: jax.vmap(log_density, (0, None))(ends, shared), flights.end, shared)
     gradients = pullback(jnp.ones_like(values))[0]
     moves = jax.vmap(lambda f, v, g: proposal.land(f, v, g, density, tuning))(flights, values, gradients)
-    settled = jax.vmap(lkernel.settle)(keys_settle, moves)
+    moves = moves._replace(log_target_end=jnp.where(in_range, moves.log_target_end, -jnp.inf))
+    return moves, lambda weights: pullback(weights)[1]
 
+
+def _weigh(particles: ParticleState, moves: Move, settled: Settled, kernel: Kernel) -> tuple[ParticleState, _Outcome]:
+    """The new particles with unnormalised log-weights."""
+    proposal, lkernel, denominator, *_ = kernel
     below = {"cached": particles.log_target, "same_batch": moves.log_target_start, "none": 0.0}[denominator]
     increments = settled.log_numerator - below
-    alive = in_range & jnp.isfinite(increments) & jnp.isfinite(settled.log_target)
+    alive = jnp.isfinite(increments) & jnp.isfinite(settled.log_target)
     new = ParticleState(
         tm.where(alive, settled.theta, particles.theta),
         jnp.where(alive, particles.log_weights + increments, -jnp.inf),
         jnp.where(alive, settled.log_target, particles.log_target),
     )
-    if proposal.num_gradients or lkernel.needs_start or denominator == "same_batch":
-        acceptance = jnp.where(in_range, jnp.exp(jnp.minimum(0.0, log_acceptance_ratio(moves))), 0.0)
-        acceptance = jnp.nan_to_num(acceptance, nan=0.0)
+    if moves.acceptance is not None:
+        acceptance = jnp.nan_to_num(moves.acceptance, nan=0.0)
+    elif proposal.num_gradients != 0 or lkernel.needs_start or denominator == "same_batch":
+        acceptance = jnp.nan_to_num(jnp.exp(jnp.minimum(0.0, log_acceptance_ratio(moves))), nan=0.0)
     else:  # a bootstrap random walk never looks at its start, and should not pay for it
         acceptance = jnp.full_like(increments, jnp.nan)
-    return new, (increments, acceptance, alive), lambda weights: pullback(weights)[1]
+    num_gradients = moves.num_gradients
+    if num_gradients is None:
+        count = proposal.num_gradients
+        num_gradients = jnp.full(increments.shape, jnp.nan if count is None else count)
+    noise = moves.reverse_noise if kernel.record_noise else None
+    return new, _Outcome(increments, acceptance, alive, num_gradients, noise)

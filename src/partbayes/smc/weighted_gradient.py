@@ -1,4 +1,4 @@
-r"""The ψ-gradient $\sum_j \tilde w_j \nabla_\psi \log\pi(\theta_j, \psi)$ (the paper's eq. `approx-grad`), block by block.
+r"""The ψ-gradient $\sum_j \tilde w_j \nabla_\psi \log\pi(\theta_j, \psi)$ (the paper's `approx-grad`), block by block.
 
 Weights are known up to a constant, and only as blocks come in. So the sum runs like an online softmax: a running
 maximum m, the sum of $e^{\log w - m}$ and the gradient of the same weighted sum, both rescaled when m grows. One
@@ -56,10 +56,10 @@ def weighted_gradient(
         _, pullback = jax.vjp(lambda shared: jax.vmap(log_density, (0, None))(theta, shared), shared)
         return add_block(running, log_weights, lambda weights: pullback(weights)[0]), None
 
+    # A dead particle may stand where the density is not finite, and 0 × nan is nan: a living one stands in for it.
+    living = jax.tree.map(lambda a: a[jnp.argmax(log_weights)], theta)
+    theta = tm.where(
+        jnp.isfinite(log_weights), theta, jax.tree.map(lambda a, b: jnp.broadcast_to(a, b.shape), living, theta)
+    )
     running, _ = scan_blocks(body, start(shared, log_weights.dtype), (theta, log_weights), block_size)
     return finish(running)
-
-
-def is_usable(gradient: Tree) -> Array:
-    """Whether the gradient may be applied."""
-    return tm.all_finite(gradient)

@@ -7,9 +7,10 @@ import optax
 
 from partbayes.algorithm import Info
 from partbayes.model import Target
+from partbayes.optimise import ascend
 from partbayes.smc import step as smc
 from partbayes.smc.resampling import Resampler
-from partbayes.training.state import SMCState, ascend, summarise
+from partbayes.training.state import SMCState, summarise
 from partbayes.types import Array, Batch, Key, Tree
 
 

@@ -22,13 +22,14 @@ import optax
 from partbayes.algorithm import Algorithm, Info
 from partbayes.errors import PartbayesError
 from partbayes.model import Model, log_batch_likelihood, log_target
+from partbayes.optimise import ascend
 from partbayes.smc import step as smc
 from partbayes.smc.lkernels import asymptotic
 from partbayes.smc.proposals import Proposal, Tuning, random_walk
 from partbayes.smc.resampling import Resampler, adaptive, multinomial
 from partbayes.smc.weighted_gradient import weighted_gradient
 from partbayes.smc.weights import normalise, uniform
-from partbayes.training.state import SMCState, ascend, check_population, posterior, sample_population, summarise
+from partbayes.training.state import SMCState, check_population, posterior, sample_population, summarise
 from partbayes.types import Array, Batch, Key, Tree
 
 

@@ -1,4 +1,4 @@
-"""What the SMC training algorithms share: their state, the ψ update, and the summary of a step."""
+"""What the SMC training algorithms share: their state, and the summary of a step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from partbayes import tree as tm
 from partbayes.algorithm import Info, Posterior
 from partbayes.errors import PartbayesError
 from partbayes.model import Model
@@ -45,20 +44,6 @@ def sample_population(key: Key, model: Model, num_particles: int) -> Tree:
     return jax.vmap(model.sample_prior)(jax.random.split(key, num_particles))
 
 
-def ascend(
-    optimiser: optax.GradientTransformation, gradient: Tree, psi: Tree, optimiser_state: optax.OptState
-) -> tuple[Tree, optax.OptState, Array]:
-    """ψ after one optimiser step up the log-likelihood (Algorithm 1: update parameter), and whether it was skipped.
-
-    A non-finite gradient moves neither ψ nor the optimiser's moments.
-    """
-    updates, new_state = optimiser.update(jax.tree.map(jnp.negative, gradient), optimiser_state, psi)
-    new = (optax.apply_updates(psi, updates), new_state)
-    usable = tm.all_finite(gradient)
-    psi, optimiser_state = jax.tree.map(lambda a, b: jnp.where(usable, a, b), new, (psi, optimiser_state))
-    return psi, optimiser_state, ~usable
-
-
 def summarise(
     state: SMCState,
     log_likelihood: Array,
@@ -70,7 +55,8 @@ def summarise(
     skipped: Array,
 ) -> Info:
     """The step in numbers. `log_likelihood` is each particle's sum over the batch's rows, `[J]`."""
-    weighted = jnp.sum(jnp.exp(state.particles.log_weights) * log_likelihood)
+    weights = jnp.exp(state.particles.log_weights)
+    weighted = jnp.sum(jnp.where(weights > 0, weights * log_likelihood, 0.0))  # the dead may say nan
     return Info(
         loss=-weighted / jnp.sum(batch.weight),
         ess=ess,

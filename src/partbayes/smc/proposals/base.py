@@ -21,11 +21,16 @@ Density: TypeAlias = Callable[[Tree], Array]
 class Tuning(NamedTuple):
     """Numbers of a proposal that may be adapted while running; all traced, so changing them compiles nothing.
 
-    `inverse_mass` is the diagonal of Mass⁻¹ as a tree like θ, or None for the identity.
+    `inverse_mass` is the diagonal of Mass⁻¹ as a tree like θ, or None for the identity. The rest is read by some
+    proposals only: `trajectory_length` T and `counter`, the number of the move (ChEES), and `covariance_factor`, a
+    lower triangular C with covariance C Cᵀ over the ravelled θ (random walk; it takes the place of `inverse_mass`).
     """
 
     step_size: Array
     inverse_mass: Tree = None
+    trajectory_length: Array | None = None
+    counter: Array | None = None
+    covariance_factor: Array | None = None
 
 
 class Flight(NamedTuple):
@@ -47,6 +52,13 @@ class Move(NamedTuple):
     log_target_end: Array
     log_forward: Array
     log_reverse: Array
+    reverse_noise: Tree = None
+    """The noise that would carry the same proposal back from end to start, a tree like θ. It is scaled so that the
+    proposal draws it from N(0, I): `log_reverse` is -½ |reverse_noise|² plus what L-kernels leave alone."""
+    acceptance: Array | None = None
+    """The proposal's own acceptance statistic, where start and end alone do not tell how well a step went (NUTS)."""
+    num_gradients: Array | None = None
+    """Gradients this move took, the end point's included, where `Proposal.num_gradients` cannot know."""
 
 
 class Launch(Protocol):
@@ -60,11 +72,14 @@ class Land(Protocol):
 
 
 class Proposal(NamedTuple):
-    """`num_gradients` counts gradients per move, the end point's included; a proposal without any is free of them."""
+    """`num_gradients` counts gradients per move, the end point's included; a proposal without any is free of them.
+
+    None says that moves differ, or that it depends on θ: each `Move` then carries its own count.
+    """
 
     launch: Launch
     land: Land
-    num_gradients: int
+    num_gradients: int | None
 
 
 def propose(proposal: Proposal, key: Key, theta: Tree, density: Density, tuning: Tuning) -> Move:

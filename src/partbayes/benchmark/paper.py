@@ -1,0 +1,88 @@
+"""One unit of the paper's table: a data set, a method and a seed become one line of metrics."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from partbayes.algorithm import Algorithm
+from partbayes.benchmark.lines import Line
+from partbayes.benchmark.methods import METHODS
+from partbayes.benchmark.settings import STANDARDISED_TARGETS, PaperSettings
+from partbayes.data import DATASETS, as_batch, load, split, standardise
+from partbayes.errors import PartbayesError
+from partbayes.model import Model, gaussian, mlp, partial_bnn
+from partbayes.predict import GaussianMixture, paper_metrics, regression_metrics
+from partbayes.predict.predictive import predictive
+from partbayes.runtime import fit
+
+
+def paper_units(datasets: list[str], methods: list[str], seeds: int, settings: PaperSettings) -> list[Line]:
+    """The grid, seed by seed so that an unfinished one is balanced."""
+    for kind, names, known in (("data set", datasets, DATASETS), ("method", methods, METHODS)):
+        for name in names:
+            if name not in known:
+                raise PartbayesError(f"There is no {kind} {name!r}: choose among {', '.join(known)}.")
+    if seeds < 1:
+        raise PartbayesError(f"{seeds} seeds were asked for, but at least one is needed.")
+    config = settings._asdict()
+    return [
+        {"preset": "paper", "dataset": dataset, "method": method, "seed": seed, "config": config}
+        for seed in range(seeds)
+        for dataset in datasets
+        for method in methods
+    ]
+
+
+def run_paper_unit(unit: Line, data_dir: str | Path | None = None) -> Line:
+    """Train on the seed's split, test at the best validation loss, in both forms of each metric."""
+    settings = PaperSettings(**unit["config"])
+    name = unit["dataset"]
+    splits, _, _ = standardise(split(load(name, data_dir), unit["seed"]), targets=name in STANDARDISED_TARGETS)
+    train, validation, test = (as_batch(part) for part in splits)
+    num_data, num_inputs = train.x.shape
+    model, algorithm = _build(unit["method"], num_data, num_inputs, settings.first_layer(name), settings)
+    result = fit(
+        jax.random.key(unit["seed"]),
+        algorithm,
+        model,
+        train,
+        num_epochs=settings.epochs,
+        batch_size=settings.batch_size(name),
+        validation=validation,
+    )
+    mixture = predictive(model, result.posterior, test.x)
+    assert isinstance(mixture, GaussianMixture)
+    target = np.asarray(splits.test.y)
+    return {
+        "metrics": {"paper": paper_metrics(mixture, target), "mixture": regression_metrics(mixture, target)},
+        "best_epoch": int(result.run.best_epoch[0]),
+        "ess": result.history[-1]["ess"],
+        "num_train": num_data,
+        "num_test": len(target),
+        "seconds": round(result.seconds, 3),
+        "compile_seconds": round(result.compile_seconds, 3),
+        "versions": versions(),
+    }
+
+
+def versions() -> dict[str, Any]:
+    """What the numbers depend on."""
+    packages = ("partbayes", "jax", "jaxlib", "optax", "numpy")
+    return {name: importlib.metadata.version(name) for name in packages} | {"python": platform.python_version()}
+
+
+@lru_cache(maxsize=8)
+def _build(
+    method: str, num_data: int, num_inputs: int, width: int, settings: PaperSettings
+) -> tuple[Model, Algorithm]:
+    """One model and algorithm per configuration, so that all seeds share one compilation."""
+    likelihood = gaussian(1.0)
+    model = partial_bnn(mlp(num_inputs, (width, settings.second_layer), likelihood.num_outputs), likelihood)
+    return model, METHODS[method](model, num_data, settings)

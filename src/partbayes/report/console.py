@@ -1,0 +1,100 @@
+"""Results as readable text in a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from partbayes.data import DATASETS
+from partbayes.predict import GaussianMixture
+
+SENTENCES = {
+    "rmse": "root mean squared error of the mean",
+    "nll": "negative log-likelihood (lower is better)",
+    "crps": "continuous ranked probability score (lower is better)",
+    "coverage_90": "share of truths inside the 90 % intervals",
+    "width_90": "mean width of the 90 % intervals",
+}
+
+
+def predictions_table(mixture: GaussianMixture, y: np.ndarray, *, rows: int = 8, unit: str = "") -> Table:
+    """A few rows: truth, prediction, interval, and where the doubt comes from."""
+    count = min(rows, len(y))
+    picked = np.linspace(0, len(y) - 1, count).astype(int)
+    part = mixture.rows(picked)
+    lower, upper = (np.asarray(edge)[:, 0] for edge in part.interval(0.9))
+    model = np.sqrt(np.asarray(part.epistemic_variance())[:, 0])
+    noise = np.sqrt(np.asarray(part.aleatoric_variance())[:, 0])
+    table = Table(title=f"Predictions with uncertainty{f' ({unit})' if unit else ''}", title_justify="left")
+    for name in ("row", "truth", "prediction", "90 % interval", "± model", "± noise", ""):
+        table.add_column(name, justify="right")
+    for i, row in enumerate(picked):
+        truth = float(y[row, 0])
+        table.add_row(
+            str(row),
+            f"{truth:.1f}",
+            f"{float(np.asarray(part.mean())[i, 0]):.1f}",
+            f"{lower[i]:.1f} … {upper[i]:.1f}",
+            f"{model[i]:.1f}",
+            f"{noise[i]:.1f}",
+            "inside" if lower[i] <= truth <= upper[i] else "outside",
+        )
+    return table
+
+
+def metrics_table(metrics: dict[str, float]) -> Table:
+    """The scores that people read first, each with its meaning."""
+    table = Table(title="On rows the model has not seen", title_justify="left")
+    table.add_column("score")
+    table.add_column("value", justify="right")
+    table.add_column("meaning")
+    for name, sentence in SENTENCES.items():
+        table.add_row(name, f"{metrics[name]:.3f}", sentence)
+    return table
+
+
+def summary_table(rows: Iterable[dict[str, Any]]) -> Table:
+    """Means over seeds beside the paper's."""
+    table = Table(title="Mean over seeds, beside the GOHSMC paper's figures", title_justify="left")
+    for name, side in (("data set", "left"), ("method", "left"), ("metric", "left")):
+        table.add_column(name, justify=side)
+    for name in ("seeds", "mean", "sd", "paper", "difference"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(
+            row["dataset"],
+            row["method"],
+            row["metric"],
+            str(row["seeds"]),
+            _number(row["mean"]),
+            _number(row["sd"]),
+            _number(row["paper"]),
+            _number(row["mean"] - row["paper"], sign=True),
+        )
+    return table
+
+
+def datasets_table() -> Table:
+    """The six public tables, their licence and source."""
+    table = Table(title="Data sets", title_justify="left")
+    for name in ("name", "rows", "inputs", "target", "shipped", "licence", "source"):
+        table.add_column(name, overflow="fold")
+    for source in DATASETS.values():
+        table.add_row(
+            source.name,
+            str(source.num_rows),
+            str(source.num_features),
+            ", ".join(source.targets),
+            "yes" if source.bundled else "no",
+            source.licence,
+            f"{source.citation} doi:{source.doi}",
+        )
+    return table
+
+
+def _number(value: float, *, sign: bool = False) -> str:
+    return "–" if math.isnan(value) else f"{value:+.4f}" if sign else f"{value:.4f}"

@@ -1,0 +1,88 @@
+"""Save a `Run` and go on from it, with orbax. Arrays and JSON only: opening a checkpoint executes nothing.
+
+Orbax writes each step into a folder of its own and renames it when complete, so a process killed half-way leaves the
+previous checkpoint in place.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from partbayes.errors import PartbayesError
+from partbayes.runtime.loop import Run
+
+KEPT = 2
+"""Checkpoints kept: the newest, and one before it in case the newest is damaged."""
+
+
+def save_checkpoint(folder: str | os.PathLike[str], run: Run, description: dict[str, Any] | None = None) -> None:
+    """Write the run under `folder`; `description` (JSON) is compared on restoring, so that runs are not mixed up."""
+    import orbax.checkpoint as ocp
+
+    with _manager(folder, create=True) as manager:
+        content = ocp.args.Composite(
+            run=ocp.args.StandardSave(_plain(run)), description=ocp.args.JsonSave(description or {})
+        )
+        manager.save(int(run.step), args=content, force=True)
+        manager.wait_until_finished()
+
+
+def restore_checkpoint(folder: str | os.PathLike[str], like: Run, description: dict[str, Any] | None = None) -> Run:
+    """The newest run under `folder`. `like` is a fresh run of the same configuration: its shapes are the schema."""
+    import orbax.checkpoint as ocp
+
+    if not has_checkpoint(folder):
+        raise PartbayesError(f"There is no checkpoint in {str(folder)!r} to resume from: check the folder, or start anew.")
+    with _manager(folder, create=False) as manager:
+        step = manager.latest_step()
+        found = manager.restore(step, args=ocp.args.Composite(description=ocp.args.JsonRestore())).description
+        changed = sorted(name for name in {*found, *(description or {})} if found.get(name) != (description or {}).get(name))
+        if changed:
+            raise PartbayesError(
+                f"The checkpoint in {str(folder)!r} was made with other settings ({', '.join(changed)}): resume with the "
+                "same ones, or use another folder."
+            )
+        schema = jax.tree.map(ocp.utils.to_shape_dtype_struct, _plain(like))
+        try:
+            plain = manager.restore(step, args=ocp.args.Composite(run=ocp.args.StandardRestore(schema))).run
+        except (ValueError, KeyError, TypeError) as error:
+            raise PartbayesError(
+                f"The checkpoint in {str(folder)!r} does not fit this network or algorithm: resume with the settings it "
+                "was made with, or use another folder."
+            ) from error
+    return _typed(plain, like)
+
+
+def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
+    """Whether `folder` holds a complete checkpoint."""
+    path = Path(folder)
+    if not path.is_dir():
+        return False
+    with _manager(path, create=False) as manager:
+        return manager.latest_step() is not None
+
+
+def _manager(folder: str | os.PathLike[str], *, create: bool) -> Any:
+    import orbax.checkpoint as ocp
+
+    options = ocp.CheckpointManagerOptions(max_to_keep=KEPT, create=create)
+    return ocp.CheckpointManager(Path(folder).absolute(), options=options)
+
+
+def _plain(run: Run) -> Run:
+    """Typed keys as plain numbers, which file formats know."""
+    return jax.tree.map(lambda a: jax.random.key_data(a) if _is_key(a) else jnp.asarray(a), run)
+
+
+def _typed(plain: Run, like: Run) -> Run:
+    wrap = lambda a, b: jax.random.wrap_key_data(jnp.asarray(a)) if _is_key(b) else jnp.asarray(a)  # noqa: E731
+    return jax.tree.map(wrap, plain, like)
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(jnp.asarray(leaf).dtype if not hasattr(leaf, "dtype") else leaf.dtype, jax.dtypes.prng_key)

@@ -1,0 +1,110 @@
+r"""The trajectory length T of ChEES-HMC, by Adam on log T (Hoffman, Radul & Sountsov, 2021).
+
+T is to make the *change in the estimator of the expected square* large,
+
+$$\mathrm{ChEES} = \tfrac14\, E\big[(\lVert\theta' - E\theta'\rVert^2 - \lVert\theta - E\theta\rVert^2)^2\big],$$
+
+with expectations under the normalised weights (in place of the acceptance probabilities of a Markov chain, which has no
+weights). The end of a flight of length uT moves with its velocity, $\partial\theta' / \partial \log T = u T\, v'$, so
+
+$$\frac{\partial\,\mathrm{ChEES}}{\partial \log T} = u T\, \sum_j \tilde w_j
+\big(\lVert\theta_j' - \bar\theta'\rVert^2 - \lVert\theta_j - \bar\theta\rVert^2\big)\,
+(\theta_j' - \bar\theta')^\top M v_j'.$$
+
+Means and weights are held fixed: in equilibrium they do not depend on T. Norms are those of the mass M, in which the
+sampler's space is isotropic; with $v' = M^{-1} r'$ the last product is $(\theta' - \bar\theta')^\top r'$.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from partbayes import tree as tm
+from partbayes.smc.proposals.hmc import from_noise
+from partbayes.types import Array, Tree
+
+MAX_LOG_CHANGE = 0.35  # of log T per step, about half a doubling: a single wild gradient must not set T
+
+# The paper's settings: no momentum, since each gradient belongs to another u, and a short memory for its scale.
+OPTIMISER = optax.adam(0.025, b1=0.0, b2=0.95)
+
+
+class ChEESState(NamedTuple):
+    """log T in use, its average, Adam's moments and the number of updates."""
+
+    log_length: Array
+    average: Array
+    optimiser: optax.OptState
+    count: Array
+
+
+def init(trajectory_length: float | Array, optimiser: optax.GradientTransformation = OPTIMISER) -> ChEESState:
+    """Start from any length; one step size is usual."""
+    log_length = jnp.log(jnp.asarray(trajectory_length, float))
+    return ChEESState(log_length, log_length, optimiser.init(log_length), jnp.zeros((), jnp.int32))
+
+
+def update(
+    state: ChEESState,
+    gradient: Array,
+    step_size: Array,
+    max_steps: int = 1000,
+    optimiser: optax.GradientTransformation = OPTIMISER,
+) -> ChEESState:
+    """After one move made with `current(state)` and this `chees_gradient`. T stays within one and `max_steps` steps."""
+    change, moments = optimiser.update(-gradient, state.optimiser, state.log_length)
+    log_length = state.log_length + jnp.clip(jnp.asarray(change), -MAX_LOG_CHANGE, MAX_LOG_CHANGE)
+    log_length = jnp.clip(log_length, jnp.log(step_size), jnp.log(max_steps * step_size))
+    count = state.count + 1
+    # Weights t^-½ forget the way up from the start, and average over many u afterwards.
+    average = state.average + (log_length - state.average) * count**-0.5
+    new = ChEESState(log_length, average, moments, count)
+    return tm.where(jnp.isfinite(gradient), new, state)
+
+
+def current(state: ChEESState) -> Array:
+    """The trajectory length to use while warming up."""
+    return jnp.exp(state.log_length)
+
+
+def final(state: ChEESState) -> Array:
+    """The trajectory length to freeze."""
+    return jnp.exp(state.average)
+
+
+def chees_gradient(
+    start: Tree, end: Tree, momentum: Tree, log_weights: Array, duration: Array, inverse_mass: Tree = None
+) -> Array:
+    """∂ChEES/∂log T of one move of the population.
+
+    Trees are stacked `[J, ...]`: where particles started, where they ended and with which momentum (`end_momentum`);
+    `log_weights` are normalised, and `duration` is uT (`proposals.chees.duration`).
+    """
+    weights = jnp.exp(log_weights)
+    start, end, momentum = (_without_dead(tree, weights) for tree in (start, end, momentum))
+    start, end = _centred(start, weights), _centred(end, weights)
+    change = _square(end, inverse_mass) - _square(start, inverse_mass)
+    return duration * jnp.sum(weights * change * jax.vmap(tm.dot)(end, momentum))
+
+
+def end_momentum(reverse_noise: Tree, inverse_mass: Tree = None) -> Tree:
+    """The end momentum r' of HMC moves, from their reverse noise (`MoveInfo.reverse_noise`)."""
+    return jax.tree.map(jnp.negative, from_noise(reverse_noise, inverse_mass))
+
+
+def _without_dead(tree: Tree, weights: Array) -> Tree:
+    return tm.where(weights > 0, tree, jax.tree.map(jnp.zeros_like, tree))
+
+
+def _centred(tree: Tree, weights: Array) -> Tree:
+    return jax.tree.map(lambda leaf: leaf - jnp.tensordot(weights, leaf, axes=1), tree)
+
+
+def _square(tree: Tree, inverse_mass: Tree) -> Array:
+    """Each particle's squared norm in the mass, `[J]`."""
+    scaled = tree if inverse_mass is None else jax.tree.map(jnp.divide, tree, inverse_mass)
+    return jax.vmap(tm.dot)(tree, scaled)

@@ -1,0 +1,140 @@
+"""The loop: one compilation, best state kept, early stopping, progress, precision."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from problems import small_network, trees_close, trees_equal
+
+from partbayes.runtime import fit, loop, mixture_nll
+from partbayes.training import gohsmc, ohsmc
+
+N = 24
+
+
+def build(model, **options):
+    return gohsmc(model, N, **{"num_particles": 6, "step_size": 0.01, **options})
+
+
+def test_one_compilation_per_configuration():
+    model, data = small_network()
+    algorithm = build(model)
+    before = loop._run_epoch._cache_size(), loop._start._cache_size()
+    for seed in (0, 1):  # the second fit, from another seed and for longer, finds everything compiled
+        fit(jax.random.key(seed), algorithm, model, data, num_epochs=2 + seed, batch_size=7, validation=data)
+        assert (loop._run_epoch._cache_size(), loop._start._cache_size()) == (before[0] + 1, before[1] + 1)
+
+
+def test_step_is_traced_once():
+    model, data = small_network()
+    calls = []
+
+    def log_likelihood(theta, psi, batch):
+        calls.append(batch.x.shape)
+        return model.log_likelihood(theta, psi, batch)
+
+    counted = model._replace(log_likelihood=log_likelihood)
+    algorithm = build(counted)
+    fit(jax.random.key(0), algorithm, counted, data, num_epochs=1, batch_size=8)
+    traced = len(calls)
+    fit(jax.random.key(1), algorithm, counted, data, num_epochs=4, batch_size=8)
+    assert len(calls) == traced
+
+
+def test_best_validation_state_is_kept_for_each_island():
+    model, data = small_network()
+    algorithm = build(model, optimiser=optax.adam(1.0))  # so large that the loss goes up and down
+    states = []
+    result = fit(
+        jax.random.key(0),
+        algorithm,
+        model,
+        data,
+        num_epochs=15,
+        batch_size=8,
+        validation=data,
+        islands=2,
+        on_epoch=lambda run, record: states.append(run.state),
+    )
+    for k in range(2):
+        posteriors = [jax.tree.map(lambda a, k=k: a[k], jax.vmap(algorithm.posterior)(state)) for state in states]
+        losses = [float(mixture_nll(model, posterior, data)) for posterior in posteriors]
+        best = int(np.argmin(losses))
+        assert best < 14
+        assert int(result.run.best_epoch[k]) == best + 1
+        np.testing.assert_allclose(result.run.best_loss[k], losses[best], rtol=1e-4)
+        assert trees_equal(jax.tree.map(lambda a, k=k: a[k], result.posterior), posteriors[best])
+
+
+def test_patience_stops_early_and_without_validation_the_last_state_counts():
+    model, data = small_network()
+    algorithm = build(model, optimiser=optax.adam(0.5))
+    result = fit(jax.random.key(0), algorithm, model, data, num_epochs=400, batch_size=8, validation=data, patience=5)
+    assert len(result.history) < 400
+    assert len(result.history) - int(result.run.best_epoch.max()) == 5
+    last = fit(jax.random.key(0), algorithm, model, data, num_epochs=3, batch_size=8)
+    assert trees_equal(last.posterior, jax.vmap(algorithm.posterior)(last.run.state))
+
+
+def test_same_seed_same_numbers_other_seed_other_numbers():
+    model, data = small_network()
+    algorithm = build(model)
+    runs = [fit(jax.random.key(s), algorithm, model, data, num_epochs=2, batch_size=8).posterior for s in (0, 0, 1)]
+    assert trees_equal(runs[0], runs[1])
+    assert not trees_equal(runs[0], runs[2])
+
+
+def test_mixture_nll_is_the_weighted_log_score():
+    model, data = small_network()
+    algorithm = build(model)
+    result = fit(jax.random.key(0), algorithm, model, data, num_epochs=1, batch_size=8)
+    island = jax.tree.map(lambda a: a[0], result.posterior)
+    rows = np.stack([model.log_likelihood(jax.tree.map(lambda a: a[j], island.theta), island.psi, data) for j in range(6)])
+    direct = -np.mean(np.log(np.exp(np.asarray(island.log_weights, np.float64)) @ np.exp(rows.astype(np.float64))))
+    np.testing.assert_allclose(mixture_nll(model, island, data), direct, rtol=1e-5)
+
+
+@pytest.mark.parametrize("builder", [gohsmc, ohsmc])
+def test_training_learns(builder):
+    model, data = small_network(num_data=120)
+    algorithm = builder(model, 120, num_particles=20, step_size=0.005)
+    result = fit(jax.random.key(0), algorithm, model, data, num_epochs=60, batch_size=20, validation=data)
+    losses = [record["validation"] for record in result.history]
+    assert min(losses) < losses[0] - 0.5
+
+
+def test_float32_by_default_float64_when_told():
+    for x64, dtype in ((False, jnp.float32), (True, jnp.float64)):
+        with jax.enable_x64(x64):
+            model, data = small_network()
+            algorithm = build(model)
+            result = fit(jax.random.key(0), algorithm, model, data, num_epochs=2, batch_size=8, validation=data)
+            leaves = jax.tree.leaves((result.posterior, result.run.state.particles, result.run.state.log_evidence))
+            assert {leaf.dtype for leaf in leaves} == {jnp.dtype(dtype)}
+
+
+def test_weights_of_rows_count(x64):
+    """A row of weight two is the same as the row twice, for the target and for the validation loss."""
+    model, data = small_network(num_data=6)
+    doubled = data._replace(weight=data.weight.at[0].set(2.0))
+    twice = jax.tree.map(lambda a: jnp.concatenate([a[:1], a]), data)
+    _, psi = model.init(jax.random.key(0))
+    theta = jax.vmap(model.sample_prior)(jax.random.split(jax.random.key(1), 3))
+    from partbayes.algorithm import Posterior
+    from partbayes.model import log_target
+
+    one = jax.tree.map(lambda a: a[0], theta)
+    assert np.isclose(log_target(model, 6, "batch")(one, psi, doubled), log_target(model, 7, "batch")(one, psi, twice))
+    posterior = Posterior(theta, jnp.full(3, -np.log(3.0)), psi)
+    assert trees_close(mixture_nll(model, posterior, doubled), mixture_nll(model, posterior, twice), rtol=1e-10)
+
+
+def test_progress_bar_shows_the_numbers(capsys):
+    model, data = small_network()
+    fit(jax.random.key(0), build(model), model, data, num_epochs=2, batch_size=8, validation=data, progress=True)
+    shown = capsys.readouterr().err
+    for word in ("training", "2/2", "loss", "val", "ess", "acc", "eta"):
+        assert word in shown
