@@ -28,7 +28,9 @@ DataDir = Annotated[Path | None, typer.Option(help="Folder with the data sets' C
 
 @app.command()
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the picture goes.")] = Path("partbayes-demo.png"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the picture goes.")] = Path(
+        "partbayes-demo.png"
+    ),
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -40,7 +42,9 @@ def demo(
     from partbayes.report import metrics_table, predictions_table
 
     console = Console()
-    console.print("Concrete: compressive strength from the mix, 618 rows to learn from. First layer stochastic, 8 islands.")
+    console.print(
+        "Concrete: compressive strength from the mix, 618 rows to learn from. First layer stochastic, 8 islands."
+    )
     result = run_demo(output, seed=seed, progress=False if quiet else None)
     console.print(predictions_table(result.mixture, result.splits.test.y, unit="MPa"))
     console.print(metrics_table(result.metrics))
@@ -55,14 +59,16 @@ def benchmark(
     ),
     methods: Annotated[str, typer.Option(help="Methods, separated by commas; 'all' for every one.")] = "all",
     seeds: Annotated[int, typer.Option(help="Seeds 0, 1, … of each data set and method.")] = 5,
-    output: Annotated[Path, typer.Option("--output", "-o", help="JSON lines; finished units in it are skipped.")] = Path(
-        "results/paper.jsonl"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="JSON lines; finished units in it are skipped.")
+    ] = Path("results/paper.jsonl"),
     epochs: Annotated[int, typer.Option(help="Epochs.")] = 100,
     particles: Annotated[int, typer.Option(help="Particles.")] = 100,
     width: Annotated[str, typer.Option(help="Units of the sampled layer, or 'literal' for the printed widths.")] = "50",
     kernel_scale: Annotated[str, typer.Option(help="Read the paper's kernel scales as 'sd' or 'variance'.")] = "sd",
-    target_scale: Annotated[str, typer.Option(help="Likelihood factor of the target: 'full' (N/M) or 'batch' (1).")] = "full",
+    target_scale: Annotated[
+        str, typer.Option(help="Likelihood factor of the target: 'full' (N/M) or 'batch' (1).")
+    ] = "full",
     denominator: Annotated[str, typer.Option(help="GOHSMC weight denominator: 'cached' or 'same_batch'.")] = "cached",
     data_dir: DataDir = None,
     quiet: Quiet = False,
@@ -89,7 +95,13 @@ def benchmark(
     )
     chosen = list(METHODS) if methods == "all" else methods.split(",")
     units = paper_units(datasets.split(","), chosen, seeds, settings)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("eta"))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("eta"),
+    )
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=quiet) as bar:
         task = bar.add_task("benchmark", total=len(units))
 

@@ -6,7 +6,15 @@ import json
 
 import pytest
 
-from partbayes.benchmark import PaperSettings, check_settings, paper_figures, paper_units, read_lines, run_missing, summarise
+from partbayes.benchmark import (
+    PaperSettings,
+    check_settings,
+    paper_figures,
+    paper_units,
+    read_lines,
+    run_missing,
+    summarise,
+)
 from partbayes.errors import PartbayesError
 
 UNITS = [{"dataset": "yacht", "seed": seed} for seed in range(4)]
@@ -53,7 +61,7 @@ def test_files_that_are_not_results_are_refused(tmp_path):
     with pytest.raises(PartbayesError, match="no results file"):
         read_lines(tmp_path / "none.jsonl")
     (tmp_path / "x.jsonl").write_text("hello\n")
-    with pytest.raises(PartbayesError, match="Line 1 .* is not JSON"):
+    with pytest.raises(PartbayesError, match=r"Line 1 .* is not JSON"):
         read_lines(tmp_path / "x.jsonl")
 
 

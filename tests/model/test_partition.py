@@ -153,5 +153,5 @@ def test_as_network_recognises_what_it_is_given():
     for brought in (mlp(3, (5,), 1), eqx.nn.MLP(3, 1, 5, 1, key=jax.random.key(0)), LinenNet()):
         network = as_network(brought, jnp.ones((1, 3)))
         assert network.apply(network.init(jax.random.key(1)), BATCH.x).shape == (4, 1)
-    with pytest.raises(PartbayesError, match="NnxNet came.*from_nnx"):
+    with pytest.raises(PartbayesError, match=r"NnxNet came.*from_nnx"):
         as_network(NnxNet(nnx.Rngs(0)), jnp.ones((1, 3)))

@@ -30,7 +30,7 @@ ALGORITHMS = {
 
 def run_steps(algorithm, model, data, num_steps=4, seed=0):
     key_params, key_init, key_steps = jax.random.split(jax.random.key(seed), 3)
-    state = algorithm.init(key_init, model.init(key_params), data)
+    state = jax.jit(algorithm.init)(key_init, model.init(key_params), data)
     step = jax.jit(algorithm.step)
     for t in range(num_steps):
         state, _ = step(jax.random.fold_in(key_steps, t), state, data)
@@ -51,7 +51,8 @@ def test_hmc_with_tiny_steps_follows_one_long_langevin_free_flight(x64):
     theta = {"w": jnp.array([0.4, -0.2])}
     flat = lambda t: 0.0 * jnp.sum(t["w"])  # noqa: E731
     ends = [
-        smc.hmc(s).launch(jax.random.key(0), theta, flat, smc.Tuning(jnp.asarray(0.6 / s))).end["w"] for s in (1, 2, 3, 6)
+        smc.hmc(s).launch(jax.random.key(0), theta, flat, smc.Tuning(jnp.asarray(0.6 / s))).end["w"]
+        for s in (1, 2, 3, 6)
     ]
     for end in ends[1:]:
         np.testing.assert_allclose(end, ends[0], rtol=1e-12)
@@ -62,7 +63,7 @@ def test_smc_pbnn_is_sgsmc_on_the_whole_data_set():
     whole = run_steps(smc_pbnn(model, N, num_particles=7), model, data, 2)
     assert trees_equal(whole, run_steps(sgsmc(model, N, num_particles=7), model, data, 2))
     part = jax.tree.map(lambda a: a[:10], data)
-    with pytest.raises(PartbayesError, match="batch of 10 rows.*all 24"):
+    with pytest.raises(PartbayesError, match=r"batch of 10 rows.*all 24"):
         run_steps(smc_pbnn(model, N, num_particles=7), model, part, 1)
 
 
@@ -121,9 +122,7 @@ def test_checkpoint_of_another_run_is_refused(tmp_path):
         restore_checkpoint(tmp_path / "run", fresh, {"seed": 2})
     larger = gohsmc(model, N, num_particles=9)
     with pytest.raises(PartbayesError, match="does not fit"):
-        restore_checkpoint(
-            tmp_path / "run", start(jax.random.key(0), larger, model, data, batch_size=8), {"seed": 1}
-        )
+        restore_checkpoint(tmp_path / "run", start(jax.random.key(0), larger, model, data, batch_size=8), {"seed": 1})
 
 
 @pytest.mark.parametrize("optimiser", [optax.sgd(1e-4), optax.adamw(1e-3), optax.lion(1e-4)])

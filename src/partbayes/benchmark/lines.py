@@ -1,4 +1,4 @@
-"""Results as JSON lines: one per finished unit, appended at once, so that a killed run loses the unit in progress only."""
+"""Results as JSON lines, one per finished unit, appended at once: a killed run loses the unit in progress only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_lines(path: str | os.PathLike[str]) -> list[Line]:
         raise PartbayesError(f"There is no results file {str(path)!r}: run `partbayes benchmark -o {path}` first.")
     lines = []
     content = file.read_text(encoding="utf-8")
-    *complete, rest = content.split("\n")
+    complete = content.split("\n")[:-1]
     for number, text in enumerate(complete, start=1):
         try:
             lines.append(json.loads(text))

@@ -79,9 +79,7 @@ def versions() -> dict[str, Any]:
 
 
 @lru_cache(maxsize=8)
-def _build(
-    method: str, num_data: int, num_inputs: int, width: int, settings: PaperSettings
-) -> tuple[Model, Algorithm]:
+def _build(method: str, num_data: int, num_inputs: int, width: int, settings: PaperSettings) -> tuple[Model, Algorithm]:
     """One model and algorithm per configuration, so that all seeds share one compilation."""
     likelihood = gaussian(1.0)
     model = partial_bnn(mlp(num_inputs, (width, settings.second_layer), likelihood.num_outputs), likelihood)

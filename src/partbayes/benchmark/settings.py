@@ -13,7 +13,14 @@ BATCH_SIZES = {"california": 100}
 STANDARDISED_TARGETS = frozenset({"concrete", "yacht"})
 """The other targets stay as they are: $100,000, quality points, decay coefficient."""
 
-FIRST_LAYER_WIDTHS = {"yacht": 350, "california": 450, "concrete": 450, "wine_red": 600, "wine_white": 600, "naval": 900}
+FIRST_LAYER_WIDTHS = {
+    "yacht": 350,
+    "california": 450,
+    "concrete": 450,
+    "wine_red": 600,
+    "wine_white": 600,
+    "naval": 900,
+}
 """The widths as printed. They equal (inputs + 1) × 50, the number of sampled parameters of a 50-unit layer."""
 
 
@@ -49,7 +56,11 @@ class PaperSettings(NamedTuple):
 
 def check_settings(settings: PaperSettings) -> PaperSettings:
     """Complain early about a setting that no run could use."""
-    choices = {"kernel_scale": ("sd", "variance"), "target_scale": ("full", "batch"), "denominator": ("cached", "same_batch")}
+    choices = {
+        "kernel_scale": ("sd", "variance"),
+        "target_scale": ("full", "batch"),
+        "denominator": ("cached", "same_batch"),
+    }
     for name, allowed in choices.items():
         if getattr(settings, name) not in allowed:
             raise PartbayesError(f"{name} is {getattr(settings, name)!r}, but one of {', '.join(allowed)} is expected.")

@@ -20,7 +20,8 @@ METRICS = ("rmse", "nll", "crps")
 def paper_figures() -> dict[tuple[str, str, str], float]:
     """(method, data set, metric) -> the mean printed in the GOHSMC paper (Millard et al., 2025, Table 1)."""
     frame = pd.read_csv(str(files("partbayes.benchmark") / "paper_table.csv"))
-    return {(row.method, row.dataset, row.metric): float(row.value) for row in frame.itertuples()}
+    columns = (frame[name] for name in ("method", "dataset", "metric", "value"))
+    return {(method, dataset, metric): float(value) for method, dataset, metric, value in zip(*columns, strict=True)}
 
 
 def summarise(lines: Iterable[Line], metrics: Iterable[str] = METRICS, form: str = "paper") -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from partbayes.types import Array, Key, Tree
 
 
 def from_function(apply: ApplyNetwork, params: Tree | Callable[[Key], Tree]) -> Network:
-    """A function `apply(params, x)` and its parameters: a tree, or `params(key)` so that each island starts elsewhere."""
+    """A function `apply(params, x)` and its parameters: a tree, or `params(key)` for islands that start apart."""
     return Network(params if callable(params) else partial(_constant, params), apply)
 
 

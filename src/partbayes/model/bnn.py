@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import jax
 
 from partbayes.model.likelihoods import Categorical, Gaussian, Likelihood
-from partbayes.model.networks import ApplyNetwork, Network
+from partbayes.model.networks import Network
 from partbayes.model.partition import Stochastic, combine, partition, select
 from partbayes.model.priors import LogPrior, Prior, normal_prior
 from partbayes.types import Array, Batch, Key, Tree

@@ -1,4 +1,4 @@
-"""Likelihoods: what a network's outputs say about y. Their own parameters (a learned noise) sit beside the network's."""
+"""Likelihoods: what a network's outputs say about y. Their parameters (a learned noise) sit beside the network's."""
 
 from __future__ import annotations
 

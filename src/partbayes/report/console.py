@@ -60,8 +60,8 @@ def metrics_table(metrics: dict[str, float]) -> Table:
 def summary_table(rows: Iterable[dict[str, Any]]) -> Table:
     """Means over seeds beside the paper's."""
     table = Table(title="Mean over seeds, beside the GOHSMC paper's figures", title_justify="left")
-    for name, side in (("data set", "left"), ("method", "left"), ("metric", "left")):
-        table.add_column(name, justify=side)
+    for name in ("data set", "method", "metric"):
+        table.add_column(name)
     for name in ("seeds", "mean", "sd", "paper", "difference"):
         table.add_column(name, justify="right")
     for row in rows:

@@ -36,9 +36,11 @@ def plot_predictions(axes: Axes, mixture: GaussianMixture, y: np.ndarray, label:
 def plot_calibration(axes: Axes, mixture: GaussianMixture, y: np.ndarray) -> None:
     """Promised against observed coverage of central intervals; the diagonal is perfect."""
     levels = np.linspace(0.05, 0.95, 19)
-    observed = np.asarray(calibration_curve(mixture, y, levels))
+    observed = np.asarray(calibration_curve(mixture, y, levels.tolist()))
     band = 2 * np.sqrt(levels * (1 - levels) / len(y))
-    axes.fill_between(levels, levels - band, levels + band, color=GREY, alpha=0.2, lw=0, label="chance, two std. errors")
+    axes.fill_between(
+        levels, levels - band, levels + band, color=GREY, alpha=0.2, lw=0, label="chance, two std. errors"
+    )
     axes.plot([0, 1], [0, 1], color=GREY, lw=1)
     axes.plot(levels, observed, "o-", color=BLUE, ms=3, lw=1.2, label="observed")
     axes.set(xlabel="promised coverage", ylabel="observed coverage", xlim=(0, 1), ylim=(0, 1), aspect="equal")
@@ -57,5 +59,7 @@ def save_overview(path: str | os.PathLike[str], mixture: GaussianMixture, y: np.
         file.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(file, dpi=140)
     except (OSError, ValueError) as error:
-        raise PartbayesError(f"The picture could not be written to {str(path)!r} ({error}): choose another file.") from error
+        raise PartbayesError(
+            f"The picture could not be written to {str(path)!r} ({error}): choose another file."
+        ) from error
     return file

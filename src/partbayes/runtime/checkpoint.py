@@ -37,23 +37,24 @@ def restore_checkpoint(folder: str | os.PathLike[str], like: Run, description: d
     import orbax.checkpoint as ocp
 
     if not has_checkpoint(folder):
-        raise PartbayesError(f"There is no checkpoint in {str(folder)!r} to resume from: check the folder, or start anew.")
+        raise PartbayesError(f"There is no checkpoint in {str(folder)!r}: check the folder, or start anew.")
     with _manager(folder, create=False) as manager:
         step = manager.latest_step()
         found = manager.restore(step, args=ocp.args.Composite(description=ocp.args.JsonRestore())).description
-        changed = sorted(name for name in {*found, *(description or {})} if found.get(name) != (description or {}).get(name))
+        wanted = description or {}
+        changed = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
         if changed:
             raise PartbayesError(
-                f"The checkpoint in {str(folder)!r} was made with other settings ({', '.join(changed)}): resume with the "
-                "same ones, or use another folder."
+                f"The checkpoint in {str(folder)!r} was made with other settings ({', '.join(changed)}): resume with "
+                "the same ones, or use another folder."
             )
         schema = jax.tree.map(ocp.utils.to_shape_dtype_struct, _plain(like))
         try:
             plain = manager.restore(step, args=ocp.args.Composite(run=ocp.args.StandardRestore(schema))).run
         except (ValueError, KeyError, TypeError) as error:
             raise PartbayesError(
-                f"The checkpoint in {str(folder)!r} does not fit this network or algorithm: resume with the settings it "
-                "was made with, or use another folder."
+                f"The checkpoint in {str(folder)!r} does not fit this network or algorithm: resume with the settings "
+                "it was made with, or use another folder."
             ) from error
     return _typed(plain, like)
 

@@ -211,8 +211,8 @@ def _check(num_epochs: int, islands: int, patience: int | None, validation: Batc
 def _stop_if_all_dead(run: Run, epoch: int) -> None:
     if not bool(jnp.any(run.alive)):
         raise PartbayesError(
-            f"Every particle of every island reached a non-finite log target by epoch {epoch}: use a smaller step size or "
-            "learning rate, and check that inputs and targets are standardised."
+            f"Every particle of every island reached a non-finite log target by epoch {epoch}: use a smaller step size "
+            "or learning rate, and check that inputs and targets are standardised."
         )
 
 

@@ -3,8 +3,10 @@ r"""Guided open-horizon SMC (Algorithm 1): gradient-based moves aimed at the cur
 At step t, with batch $S_t$ and the deterministic parameters $\psi_{t-1}$,
 
 $$w_t = w_{t-1}\,\frac{\pi_{S_t}(\theta_t \mid \psi_{t-1})}{\pi_{S_{t-1}}(\theta_{t-1} \mid \psi_{t-2})}\,
-\frac{N(-r^*; 0, M)}{N(r; 0, M)}, \qquad
-\psi_t = \psi_{t-1} + \epsilon\,\frac{N}{M} \sum_j \tilde w_t^{(j)} \nabla_\psi \log p(y_{S_t} \mid \theta_t^{(j)}, \psi_{t-1})$$
+\frac{N(-r^*; 0, M)}{N(r; 0, M)}$$
+
+$$\psi_t = \psi_{t-1} + \epsilon\,\frac{N}{M} \sum_j \tilde w_t^{(j)}
+\nabla_\psi \log p(y_{S_t} \mid \theta_t^{(j)}, \psi_{t-1})$$
 
 (eq. `langevin_pbnn_w_eq`; the plain gradient step may be any optax optimiser). Weights start at
 $\pi(\theta_0 \mid \psi_0) / q_0(\theta_0)$ (eq. `pbnn_init`).
@@ -47,7 +49,7 @@ def gohsmc(
 ) -> Algorithm:
     """Build GOHSMC for `num_data` training rows.
 
-    Defaults are the paper's: Langevin proposal, forward-proposal L-kernel, multinomial resampling below J/2, Adam(0.01).
+    Defaults are the paper's: Langevin, forward-proposal L-kernel, multinomial resampling below J/2, Adam(0.01).
     `step_size` is the leapfrog step ε, `inverse_mass` a tree like θ (None: identity).
     """
     check_population(num_particles, step_size)

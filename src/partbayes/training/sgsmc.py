@@ -158,7 +158,7 @@ def _prior_particles(key: Key, model: Model, num_particles: int) -> smc.Particle
 def _whole_data_step(key: Key, state: SMCState, batch: Batch, *, step: Any, num_data: int) -> tuple[SMCState, Info]:
     if batch.x.shape[0] != num_data:
         raise PartbayesError(
-            f"SMC-pBNN got a batch of {batch.x.shape[0]} rows, but it goes through all {num_data}: set the batch size to "
-            f"{num_data}, or use SGSMC."
+            f"SMC-pBNN got a batch of {batch.x.shape[0]} rows, but it goes through all {num_data}: set the batch size "
+            f"to {num_data}, or use SGSMC."
         )
     return step(key, state, batch)
