@@ -71,14 +71,22 @@ def benchmark(
     ] = "full",
     denominator: Annotated[str, typer.Option(help="GOHSMC weight denominator: 'cached' or 'same_batch'.")] = "cached",
     data_dir: DataDir = None,
+    predictions: Annotated[Path | None, typer.Option(help="Folder for every unit's test predictions (.npz).")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Run a benchmark grid, one JSON line per finished unit, and print means over seeds.
 
     Example: partbayes benchmark --preset paper --datasets yacht --methods gohsmc --seeds 5 -o results/yacht.jsonl
     """
-    from partbayes.benchmark import METHODS, PaperSettings, check_settings, paper_units, run_missing, run_paper_unit
-    from partbayes.benchmark import summarise as summarise_lines
+    from partbayes.benchmark import (
+        METHODS,
+        PaperSettings,
+        check_settings,
+        paper_units,
+        run_missing,
+        run_paper_unit,
+        tabulate,
+    )
     from partbayes.report import summary_table
 
     if preset != "paper":
@@ -109,9 +117,29 @@ def benchmark(
             label = f"{unit['dataset']} {unit['method']} seed {unit['seed']}" if unit else "benchmark"
             bar.update(task, completed=done, description=label)
 
-        lines = run_missing(units, output, lambda unit: run_paper_unit(unit, data_dir), on_unit=show)
+        lines = run_missing(units, output, lambda unit: run_paper_unit(unit, data_dir, predictions), on_unit=show)
     wanted = [unit["config"] for unit in units[:1]]
-    Console().print(summary_table(summarise_lines(line for line in lines if line["config"] in wanted)))
+    Console().print(summary_table(tabulate(line for line in lines if line["config"] in wanted)))
+
+
+@app.command()
+def table(
+    results: Annotated[Path, typer.Argument(help="JSON lines written by `partbayes benchmark`.")],
+    style: Annotated[str, typer.Option("--format", "-f", help="'markdown', 'csv' or 'latex'.")] = "markdown",
+    metrics: Annotated[str, typer.Option(help="Metrics, separated by commas.")] = "rmse,nll,crps",
+    form: Annotated[
+        str, typer.Option(help="'paper': N(mean, 1) as in the paper; 'mixture': the true predictive.")
+    ] = "paper",
+) -> None:
+    """The paper's table from result lines: ours, the paper's in brackets, and the difference.
+
+    Bold marks the best method only where paired t-tests over seeds support it against every other one.
+
+    Example: partbayes table results/paper.jsonl --format latex
+    """
+    from partbayes.benchmark import format_table, read_lines, tabulate
+
+    typer.echo(format_table(tabulate(read_lines(results), metrics.split(","), form), style))
 
 
 @data_app.command("list")

@@ -9,11 +9,9 @@ import pytest
 from partbayes.benchmark import (
     PaperSettings,
     check_settings,
-    paper_figures,
     paper_units,
     read_lines,
     run_missing,
-    summarise,
 )
 from partbayes.errors import PartbayesError
 
@@ -74,13 +72,3 @@ def test_unknown_names_and_settings_are_refused():
         check_settings(PaperSettings(kernel_scale="x"))
     with pytest.raises(PartbayesError, match="width is 'wide'"):
         check_settings(PaperSettings(width="wide"))
-
-
-def test_summary_has_our_mean_and_the_papers():
-    def line(seed, rmse):
-        return {"dataset": "yacht", "method": "gohsmc", "seed": seed, "metrics": {"paper": {"rmse": rmse}}}
-
-    (row,) = summarise([line(0, 0.1), line(1, 0.2)], metrics=["rmse"])
-    assert row["mean"] == pytest.approx(0.15) and row["sd"] == pytest.approx(0.1 / 2**0.5)
-    assert row["paper"] == 0.0766 == paper_figures()["gohsmc", "yacht", "rmse"]
-    assert len(paper_figures()) == 180

@@ -9,13 +9,13 @@ $$v_t = (1 - \alpha)\, v_{t-1} + \epsilon^2\, \nabla_\theta \log \pi_{S_t}(\thet
 v is carried from batch to batch and never drawn anew. ψ takes an optimiser step with the N/M-scaled gradient at
 $(\theta_{t-1}, \psi_{t-1})$, averaged over the chains.
 
-The posterior is the chains' last J/C thinned draws each, kept in a ring of fixed size. A single chain would have to keep
-J draws while ψ moves on, and the old ones no longer fit the new ψ (yacht, J = 100, after 100 epochs: RMSE 0.27 with one
-chain, 0.15 with ten).
+The posterior is the chains' last J/C thinned draws each, kept in a ring of fixed size. A single chain would have to
+keep J draws while ψ moves on, and the old ones no longer fit the new ψ (yacht, J = 100, after 100 epochs: RMSE 0.27
+with one chain, 0.15 with ten).
 
 On a full batch and a Gaussian target of precision A the chain's stationary covariance is
-$A^{-1} (I - \epsilon^2 A / (2 (2 - \alpha)))^{-1}$: too wide by a factor of order ε², and unstable once $\epsilon^2$ times
-the largest curvature reaches $2 (2 - \alpha)$.
+$A^{-1} (I - \epsilon^2 A / (2 (2 - \alpha)))^{-1}$: too wide by order ε², and unstable once $\epsilon^2$ times the
+largest curvature reaches $2 (2 - \alpha)$.
 """
 
 from __future__ import annotations

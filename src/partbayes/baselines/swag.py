@@ -8,7 +8,8 @@ D = \big[\theta_i - \bar\theta_i\big]_{n - R < i \le n},$$
 
 $$\theta \sim N\Big(\bar\theta_n,\ \tfrac12 \Sigma_{\mathrm{diag}} + \tfrac{1}{2 (R - 1)} D D^\top\Big),$$
 
-drawn as $\theta = \bar\theta_n + (\Sigma_{\mathrm{diag}}^{1/2} z_1 + D z_2 / \sqrt{R - 1}) / \sqrt2$; ψ is its own running mean. The diagonal is summed about the running mean (Welford), which is the published
+drawn as $\theta = \bar\theta_n + (\Sigma_{\mathrm{diag}}^{1/2} z_1 + D z_2 / \sqrt{R - 1}) / \sqrt2$; ψ is its own
+running mean. The diagonal is summed about the running mean (Welford), which is the published
 $\overline{\theta^2} - \bar\theta^2$ without its cancellation.
 """
 

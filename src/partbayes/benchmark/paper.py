@@ -40,8 +40,12 @@ def paper_units(datasets: list[str], methods: list[str], seeds: int, settings: P
     ]
 
 
-def run_paper_unit(unit: Line, data_dir: str | Path | None = None) -> Line:
-    """Train on the seed's split, test at the best validation loss, in both forms of each metric."""
+def run_paper_unit(unit: Line, data_dir: str | Path | None = None, predictions: str | Path | None = None) -> Line:
+    """Train on the seed's split, test at the best validation loss, in both forms of each metric.
+
+    With `predictions`, the mixture and the truth of every test row go into a file in that folder, so that anybody can
+    compute the metrics again.
+    """
     settings = PaperSettings(**unit["config"])
     name = unit["dataset"]
     splits, _, _ = standardise(split(load(name, data_dir), unit["seed"]), targets=name in STANDARDISED_TARGETS)
@@ -60,6 +64,8 @@ def run_paper_unit(unit: Line, data_dir: str | Path | None = None) -> Line:
     mixture = predictive(model, result.posterior, test.x)
     assert isinstance(mixture, GaussianMixture)
     target = np.asarray(splits.test.y)
+    if predictions is not None:
+        save_predictions(Path(predictions) / f"{name}-{unit['method']}-{unit['seed']}.npz", mixture, target)
     return {
         "metrics": {"paper": paper_metrics(mixture, target), "mixture": regression_metrics(mixture, target)},
         "best_epoch": int(result.run.best_epoch[0]),
@@ -70,6 +76,12 @@ def run_paper_unit(unit: Line, data_dir: str | Path | None = None) -> Line:
         "compile_seconds": round(result.compile_seconds, 3),
         "versions": versions(),
     }
+
+
+def save_predictions(file: Path, mixture: GaussianMixture, y: np.ndarray) -> None:
+    """Arrays only (`numpy.load` needs no pickle): log_weights [C], loc and scale [C, N, D], y [N, D]."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(file, **{name: np.asarray(value) for name, value in mixture._asdict().items()}, y=y)
 
 
 def versions() -> dict[str, Any]:

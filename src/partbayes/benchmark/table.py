@@ -1,19 +1,48 @@
-"""From JSON lines to a table: means over seeds beside the paper's figures."""
+"""From JSON lines to tables: means over seeds beside the paper's; bold only where a paired test supports it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from partbayes.benchmark.lines import Line
+from partbayes.errors import PartbayesError
 
 METRICS = ("rmse", "nll", "crps")
+ORDER = ("california", "concrete", "yacht", "wine_red", "wine_white", "naval")
+"""The paper's columns."""
+SIGNIFICANCE = 0.05
+
+
+class Cell(NamedTuple):
+    """One method on one data set in one metric."""
+
+    dataset: str
+    method: str
+    metric: str
+    values: tuple[float, ...]
+    """By seed."""
+    best: bool
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.values))
+
+    @property
+    def sd(self) -> float:
+        return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else math.nan
+
+    @property
+    def paper(self) -> float:
+        """The mean that the paper printed, nan where it has none."""
+        return paper_figures().get((self.method, self.dataset, self.metric), math.nan)
 
 
 @cache
@@ -24,24 +53,60 @@ def paper_figures() -> dict[tuple[str, str, str], float]:
     return {(method, dataset, metric): float(value) for method, dataset, metric, value in zip(*columns, strict=True)}
 
 
-def summarise(lines: Iterable[Line], metrics: Iterable[str] = METRICS, form: str = "paper") -> list[dict[str, Any]]:
-    """One row per data set, method and metric: seeds, mean, standard deviation over seeds, the paper's mean."""
-    groups: dict[tuple[str, str], list[Line]] = {}
-    for line in lines:
-        groups.setdefault((line["dataset"], line["method"]), []).append(line)
-    rows = []
-    for (dataset, method), members in groups.items():
+def tabulate(lines: Iterable[Line], metrics: Sequence[str] = METRICS, form: str = "paper") -> list[Cell]:
+    """All cells, in the paper's order of data sets and the lines' order of methods."""
+    lines = list(lines)
+    configs = {str(sorted(line.get("config", {}).items())) for line in lines}
+    if len(configs) > 1:
+        raise PartbayesError("The lines come from different settings: pass one file per setting, or filter them first.")
+    methods = list(dict.fromkeys(line["method"] for line in lines))
+    datasets = sorted({line["dataset"] for line in lines}, key=lambda name: (*ORDER, name).index(name))
+    cells = []
+    for dataset in datasets:
         for metric in metrics:
-            values = np.array([line["metrics"][form][metric] for line in members])
-            rows.append(
-                {
-                    "dataset": dataset,
-                    "method": method,
-                    "metric": metric,
-                    "seeds": len(values),
-                    "mean": float(values.mean()),
-                    "sd": float(values.std(ddof=1)) if len(values) > 1 else math.nan,
-                    "paper": paper_figures().get((method, dataset, metric), math.nan),
+            by_method = {
+                method: {
+                    line["seed"]: line["metrics"][form][metric]
+                    for line in lines
+                    if line["dataset"] == dataset and line["method"] == method
                 }
-            )
-    return rows
+                for method in methods
+            }
+            winner = _winner({method: seeds for method, seeds in by_method.items() if seeds}, metric)
+            cells += [
+                Cell(dataset, method, metric, tuple(seeds[s] for s in sorted(seeds)), method == winner)
+                for method, seeds in by_method.items()
+                if seeds
+            ]
+    return cells
+
+
+def _winner(by_method: dict[str, dict[int, float]], metric: str) -> str | None:
+    """The best method, if it beats every other one in a paired t-test over the seeds that both have."""
+    sign = -1.0 if metric == "r2" else 1.0
+    ranked = sorted(by_method, key=lambda method: sign * float(np.mean(list(by_method[method].values()))))
+    if len(ranked) < 2:
+        return None
+    best = by_method[ranked[0]]
+    for rival in ranked[1:]:
+        seeds = sorted(best.keys() & by_method[rival].keys())
+        differences = np.array([sign * (by_method[rival][s] - best[s]) for s in seeds])
+        if len(seeds) < 2 or not stats.ttest_1samp(differences, 0.0, alternative="greater").pvalue < SIGNIFICANCE:
+            return None
+    return ranked[0]
+
+
+def paired_difference(lines: Iterable[Line], first: str, second: str, dataset: str, metric: str) -> dict[str, Any]:
+    """first − second over common seeds, with a 95 % t-interval."""
+    values: dict[str, dict[int, float]] = {first: {}, second: {}}
+    for line in lines:
+        if line["dataset"] == dataset and line["method"] in values:
+            values[line["method"]][line["seed"]] = line["metrics"]["paper"][metric]
+    seeds = sorted(values[first].keys() & values[second].keys())
+    differences = np.array([values[first][s] - values[second][s] for s in seeds])
+    if len(seeds) < 2:
+        raise PartbayesError(
+            f"{first} and {second} share {len(seeds)} seeds on {dataset}, but at least two are needed."
+        )
+    low, high = stats.t.interval(0.95, len(seeds) - 1, differences.mean(), stats.sem(differences))
+    return {"seeds": len(seeds), "mean": float(differences.mean()), "low": float(low), "high": float(high)}

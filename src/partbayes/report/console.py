@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from rich.markup import escape
 from rich.table import Table
 
 from partbayes.data import DATASETS
@@ -57,42 +58,35 @@ def metrics_table(metrics: dict[str, float]) -> Table:
     return table
 
 
-def summary_table(rows: Iterable[dict[str, Any]]) -> Table:
+def summary_table(cells: Iterable[Any]) -> Table:
     """Means over seeds beside the paper's."""
-    table = Table(title="Mean over seeds, beside the GOHSMC paper's figures", title_justify="left")
+    table = Table(title="Mean over seeds beside the GOHSMC paper's figures; * best, supported by paired tests")
     for name in ("data set", "method", "metric"):
         table.add_column(name)
     for name in ("seeds", "mean", "sd", "paper", "difference"):
         table.add_column(name, justify="right")
-    for row in rows:
+    for cell in cells:
         table.add_row(
-            row["dataset"],
-            row["method"],
-            row["metric"],
-            str(row["seeds"]),
-            _number(row["mean"]),
-            _number(row["sd"]),
-            _number(row["paper"]),
-            _number(row["mean"] - row["paper"], sign=True),
+            cell.dataset,
+            cell.method,
+            cell.metric,
+            str(len(cell.values)),
+            _number(cell.mean) + ("*" if cell.best else ""),
+            _number(cell.sd),
+            _number(cell.paper),
+            _number(cell.mean - cell.paper, sign=True),
         )
     return table
 
 
 def datasets_table() -> Table:
     """The six public tables, their licence and source."""
-    table = Table(title="Data sets", title_justify="left")
-    for name in ("name", "rows", "inputs", "target", "shipped", "licence", "source"):
-        table.add_column(name, overflow="fold")
+    table = Table(show_header=False, show_lines=True, box=None, padding=(0, 2, 1, 0))
     for source in DATASETS.values():
-        table.add_row(
-            source.name,
-            str(source.num_rows),
-            str(source.num_features),
-            ", ".join(source.targets),
-            "yes" if source.bundled else "no",
-            source.licence,
-            f"{source.citation} doi:{source.doi}",
-        )
+        size = f"{source.num_rows} rows, {source.num_features} inputs, target {', '.join(source.targets)}"
+        place = "shipped with the package" if source.bundled else f"`partbayes data get {source.name}` downloads it"
+        lines = (size, place, f"Licence: {source.licence}", f"{source.citation} doi:{source.doi}")
+        table.add_row(f"[bold]{source.name}[/bold]", "\n".join(escape(line) for line in lines))
     return table
 
 

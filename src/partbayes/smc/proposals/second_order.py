@@ -4,9 +4,9 @@ $$q(\theta' \mid \theta) = N\big(\theta';\ \theta + \tfrac{\epsilon^2}{2} \Lambd
 \epsilon^2 \Lambda(\theta)^{-1}\big)$$
 
 with g the gradient and Λ a positive definite precision made from the curvature of log π. The weight has the two exact
-Gaussians, $q(\theta \mid \theta') / q(\theta' \mid \theta)$, so gradient and curvature are taken at both ends. The half-kicked
-−r* of `proposals.hmc` would be the right reverse momentum only for a Λ that does not vary. A Λ that is shared by the
-population does not vary: that is `langevin()` with `Tuning.inverse_mass` = 1/Λ.
+Gaussians, $q(\theta \mid \theta') / q(\theta' \mid \theta)$: gradient and curvature are taken at both ends. The
+half-kicked −r* of `proposals.hmc` would be the right reverse momentum only for a Λ that does not vary. One that the
+population shares does not vary: that is `langevin()` with `Tuning.inverse_mass` = 1/Λ.
 """
 
 from __future__ import annotations
