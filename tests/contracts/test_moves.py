@@ -17,11 +17,11 @@ from logistic_target import LogisticTarget
 
 from partbayes import smc
 from partbayes.smc.lkernels.near_optimal import fit_moves, settle_with
-from partbayes.smc.proposals import nuts as nuts_module
 from partbayes.smc.proposals.hmc import kick
+from partbayes.smc.proposals.nuts import _land as weigh_leaf_by_energy
 from partbayes.smc.step import move
 
-NUM_DRAWS = 200_000
+NUM_DRAWS = {1: 200_000, 3: 50_000, 10: 50_000}  # by dimension: a draw in ten dimensions has ten coordinates to average
 TOLERANCE = 4.0  # standard errors
 CAUGHT = 8.0  # a broken sampler must be off by at least twice that
 
@@ -52,8 +52,6 @@ class Row(NamedTuple):
     extras: Callable = no_extras
     # log w of a blind step has variance of about ε² × dim: kept at its one-dimensional size, it has a finite variance.
     blind: bool = False
-    # Trees grow in lockstep, so many draws take long; the tolerance follows their number by itself.
-    num_draws: int = NUM_DRAWS
 
 
 PROPOSALS = {
@@ -63,11 +61,10 @@ PROPOSALS = {
     "HMC(5)": Row(smc.hmc(5)),
     "HMC(1..5)": Row(smc.hmc(5, jitter=True)),
     "ChEES": Row(smc.chees(), chees_extras),
-    "NUTS": Row(smc.nuts(max_depth=4), num_draws=50_000),
-    "NUTS, adjusted": Row(smc.nuts_adjusted(max_depth=4), num_draws=50_000),
+    "NUTS": Row(smc.nuts(max_depth=4)),
+    "NUTS, adjusted": Row(smc.nuts_adjusted(max_depth=4)),
     # Floor 2 keeps 2 Λ(θ') > Λ(θ) for all pairs (see `second_order`): 4 > √(2.7² + 2²).
     "second order, diagonal": Row(smc.second_order("diagonal", floor=2.0)),
-    "second order, two probes": Row(smc.second_order("diagonal", floor=2.0, num_probes=2)),
     "second order, full": Row(smc.second_order("full", floor=2.0)),
 }
 
@@ -99,8 +96,9 @@ PAIRS = [(p, k) for p in PROPOSALS for k in LKERNELS if (p, k) != ("NUTS, adjust
 
 
 @cache
-def draws(target: LogisticTarget, num: int):
-    return target.draw(jax.random.key(0), num)
+def draws(target: LogisticTarget):
+    theta = target.draw(jax.random.key(0), NUM_DRAWS[target.dim])
+    return smc.ParticleState(theta, jnp.zeros(NUM_DRAWS[target.dim]), jax.vmap(target.log_density)(theta))
 
 
 @cache
@@ -111,13 +109,11 @@ def mover(kernel: smc.Kernel, target: LogisticTarget):
 
 def one_move(row: Row, lkernel, denominator, start_from, target, step_size, **more):
     """Scores (in standard errors) after one move from exact draws of `start_from` towards `target`."""
-    theta = draws(start_from, row.num_draws)
-    state = smc.ParticleState(theta, jnp.zeros(row.num_draws), jax.vmap(start_from.log_density)(theta))
     if row.blind:
         step_size *= target.dim**-0.5
     tuning = smc.Tuning(jnp.asarray(step_size), **row.extras(target), **more)
     kernel = smc.Kernel(row.proposal, lkernel, denominator)
-    new, info = mover(kernel, target)(jax.random.key(1), state, tuning)
+    new, info = mover(kernel, target)(jax.random.key(1), draws(start_from), tuning)
     # log_weights come back normalised; the unnormalised ones are the increments, since all started at weight one.
     return target.scores(new.theta, info.log_increments)
 
@@ -173,7 +169,7 @@ def with_local_step_size(proposal):
 
 def counting_energy_twice(proposal):
     """The published NUTS weight: a leaf that was chosen by its energy, weighed by its energy."""
-    return proposal._replace(land=nuts_module._land)
+    return proposal._replace(land=weigh_leaf_by_energy)
 
 
 def never_rejecting(lkernel):
@@ -202,20 +198,23 @@ def test_an_error_in_every_pair_is_caught(proposal, lkernel):
         kernel = never_rejecting(kernel)
     else:
         kernel = without_determinant(kernel)
-    # Out of equilibrium, where the way back is not N(0, I) and a forgotten determinant shows.
+    # Out of equilibrium the way back is not N(0, I), and a forgotten determinant shows.
     start_from = YESTERDAY._replace(a=1.0, b=1.0) if lkernel == "near-optimal" else TODAY
-    scores = one_move(row, kernel, "cached", start_from, TODAY, 0.8)
+    # The asymptotic kernel's weights are all one here, at any step size, and long steps are the ones to reject.
+    step_size = 1.2 if lkernel == "asymptotic" else 0.8
+    scores = one_move(row, kernel, "cached", start_from, TODAY, step_size)
     assert worst(scores) > CAUGHT, scores
 
 
-@pytest.mark.parametrize("proposal", ["Langevin", "HMC(5)", "HMC(1..5)", "ChEES", "NUTS"])
+@pytest.mark.parametrize("proposal", ["Langevin", "HMC(5)", "HMC(1..5)", "NUTS"])
 def test_a_forgotten_kinetic_term_is_caught(proposal):
     row = PROPOSALS[proposal]
     row = row._replace(proposal=without_kinetic_term(row.proposal))
     assert worst(one_move(row, smc.forward_proposal(), "same_batch", TODAY, TODAY, 0.5)) > CAUGHT
 
 
-@pytest.mark.parametrize(("proposal", "lkernel"), PAIRS)
+@pytest.mark.parametrize("proposal", ["random walk", "Langevin", "NUTS"])
+@pytest.mark.parametrize("lkernel", LKERNELS)
 def test_wrong_denominator_is_caught(proposal, lkernel):
     """Dividing by today's target where yesterday's value was due."""
     assert worst(one_move(PROPOSALS[proposal], LKERNELS[lkernel], "same_batch", YESTERDAY, TODAY, 0.5)) > CAUGHT

@@ -1,18 +1,24 @@
-"""The methods of the paper's table, each built with the paper's settings."""
+"""The methods of the paper's table, each built with the paper's settings; two more that every user compares with."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple
 
 import optax
 
 from partbayes.algorithm import Algorithm
+from partbayes.baselines import map_estimate, sghmc, svgd, swag, vi
 from partbayes.benchmark.settings import PaperSettings
 from partbayes.model import Model
 from partbayes.training import gohsmc, ohsmc
 
-Build: TypeAlias = Callable[[Model, int, PaperSettings], Algorithm]
+
+class Method(NamedTuple):
+    """A builder, and on how many islands it runs."""
+
+    build: Callable[[Model, int, PaperSettings], Algorithm]
+    islands: int = 1
 
 
 def _gohsmc(model: Model, num_data: int, settings: PaperSettings) -> Algorithm:
@@ -37,5 +43,31 @@ def _ohsmc(model: Model, num_data: int, settings: PaperSettings) -> Algorithm:
     )
 
 
-METHODS: dict[str, Build] = {"gohsmc": _gohsmc, "ohsmc": _ohsmc}
-"""Name -> builder, in the table's order."""
+def _baseline(builder: Callable[..., Algorithm]) -> Callable[[Model, int, PaperSettings], Algorithm]:
+    """A baseline with its own defaults, the preset's number of particles and its Adam for ψ."""
+
+    def build(model: Model, num_data: int, settings: PaperSettings) -> Algorithm:
+        optimiser = optax.adam(settings.learning_rate)
+        return builder(model, num_data, num_particles=settings.particles, optimiser=optimiser)
+
+    return build
+
+
+def _map(model: Model, num_data: int, settings: PaperSettings) -> Algorithm:
+    return map_estimate(model, num_data, optimiser=optax.adam(settings.learning_rate))
+
+
+METHODS: dict[str, Method] = {
+    "gohsmc": Method(_gohsmc),
+    "ohsmc": Method(_ohsmc),
+    "sghmc": Method(_baseline(sghmc)),
+    "swag": Method(_baseline(swag)),
+    "vi": Method(_baseline(vi)),
+    "svgd": Method(_baseline(svgd)),
+    "map": Method(_map),
+    "deep_ensemble": Method(_map, islands=10),
+}
+"""In the table's order."""
+
+PAPER_METHODS = ("gohsmc", "ohsmc", "sghmc", "swag", "vi", "svgd")
+"""The rows of the paper's table."""

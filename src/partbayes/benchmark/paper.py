@@ -60,6 +60,7 @@ def run_paper_unit(unit: Line, data_dir: str | Path | None = None, predictions: 
         num_epochs=settings.epochs,
         batch_size=settings.batch_size(name),
         validation=validation,
+        islands=METHODS[unit["method"]].islands,
     )
     mixture = predictive(model, result.posterior, test.x)
     assert isinstance(mixture, GaussianMixture)
@@ -90,9 +91,9 @@ def versions() -> dict[str, Any]:
     return {name: importlib.metadata.version(name) for name in packages} | {"python": platform.python_version()}
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def _build(method: str, num_data: int, num_inputs: int, width: int, settings: PaperSettings) -> tuple[Model, Algorithm]:
     """One model and algorithm per configuration, so that all seeds share one compilation."""
     likelihood = gaussian(1.0)
     model = partial_bnn(mlp(num_inputs, (width, settings.second_layer), likelihood.num_outputs), likelihood)
-    return model, METHODS[method](model, num_data, settings)
+    return model, METHODS[method].build(model, num_data, settings)

@@ -15,6 +15,7 @@ $\pi(\theta_0 \mid \psi_0) / q_0(\theta_0)$ (eq. `pbnn_init`).
 from __future__ import annotations
 
 from functools import partial
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +28,9 @@ from partbayes.smc import step as smc
 from partbayes.smc.lkernels import LKernel, forward_proposal
 from partbayes.smc.proposals import Proposal, Tuning, langevin
 from partbayes.smc.resampling import Resampler, adaptive, multinomial
+from partbayes.training import adaptation as adaptation_room
 from partbayes.training import open_horizon
+from partbayes.training.adaptation import INITIAL_STEP_SIZE, Adaptation, check_adaptation
 from partbayes.training.state import SMCState, check_population, posterior, sample_population
 from partbayes.types import Batch, Key, Tree
 
@@ -37,7 +40,7 @@ def gohsmc(
     num_data: int,
     *,
     num_particles: int = 100,
-    step_size: float = 0.01,
+    step_size: float | Literal["auto"] = "auto",
     proposal: Proposal | None = None,
     lkernel: LKernel | None = None,
     denominator: smc.Denominator = "cached",
@@ -45,24 +48,38 @@ def gohsmc(
     optimiser: optax.GradientTransformation | None = None,
     resampler: Resampler | None = None,
     inverse_mass: Tree = None,
+    trajectory_length: float | Literal["auto"] | None = None,
+    warmup_steps: int | None = None,
+    target_acceptance: float = 0.8,
     block_size: int | None = None,
 ) -> Algorithm:
     """Build GOHSMC for `num_data` training rows.
 
     Defaults are the paper's: Langevin, forward-proposal L-kernel, multinomial resampling below J/2, Adam(0.01).
-    `step_size` is the leapfrog step ε, `inverse_mass` a tree like θ (None: identity).
+    `step_size` is the leapfrog step ε: a number, or "auto", which steers the acceptance statistic to
+    `target_acceptance`, for `warmup_steps` steps and then frozen, or all along (None, for as long as ψ moves).
+    `inverse_mass` is a tree like θ (None: identity). `trajectory_length`, a number or "auto", is for the ChEES proposal.
     """
-    check_population(num_particles, step_size)
+    first_step = INITIAL_STEP_SIZE if step_size == "auto" else float(step_size)
+    check_population(num_particles, first_step)
     proposal = langevin() if proposal is None else proposal
     lkernel = forward_proposal() if lkernel is None else lkernel
-    kernel = smc.check_kernel(smc.Kernel(proposal, lkernel, denominator, block_size))
+    find_length = trajectory_length == "auto"
+    kernel = smc.check_kernel(smc.Kernel(proposal, lkernel, denominator, block_size, record_noise=find_length))
+    adapt = Adaptation(
+        warmup_steps, step_size=step_size == "auto", trajectory_length=find_length, target_acceptance=target_acceptance
+    )
+    adapt = check_adaptation(adapt, kernel)
     optimiser = optax.adam(0.01) if optimiser is None else optimiser
     resampler = adaptive(multinomial()) if resampler is None else resampler
-    tuning = Tuning(jnp.asarray(step_size), inverse_mass)
+    tuning = Tuning(jnp.asarray(first_step), inverse_mass)
+    if trajectory_length is not None:
+        length = first_step if trajectory_length == "auto" else float(trajectory_length)
+        tuning = tuning._replace(trajectory_length=jnp.asarray(length), counter=jnp.zeros((), jnp.int32))
     target = log_target(model, num_data, scale)
     return Algorithm(
-        partial(init, target=target, optimiser=optimiser, num_particles=num_particles, tuning=tuning),
-        partial(open_horizon.step, target=target, optimiser=optimiser, kernel=kernel, resampler=resampler),
+        partial(init, target=target, optimiser=optimiser, num_particles=num_particles, tuning=tuning, adapt=adapt),
+        partial(open_horizon.step, target=target, optimiser=optimiser, kernel=kernel, resampler=resampler, adapt=adapt),
         posterior,
     )
 
@@ -76,10 +93,12 @@ def init(
     optimiser: optax.GradientTransformation,
     num_particles: int,
     tuning: Tuning,
+    adapt: Adaptation,
 ) -> SMCState:
     """Draw particles from the prior and weigh them by π / q₀."""
     _, psi = params
     theta = sample_population(key, target.model, num_particles)
     values = jax.vmap(lambda t: target(t, psi, batch))(theta)
     particles, log_evidence = smc.initialise(theta, values, values - jax.vmap(target.model.log_prior)(theta))
-    return SMCState(particles, psi, optimiser.init(psi), tuning, log_evidence)
+    adaptation = adaptation_room.init(adapt, tuning)
+    return SMCState(particles, psi, optimiser.init(psi), tuning, log_evidence, adaptation)

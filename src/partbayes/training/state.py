@@ -13,6 +13,7 @@ from partbayes.errors import PartbayesError
 from partbayes.model import Model
 from partbayes.smc.proposals import Tuning
 from partbayes.smc.step import MoveInfo, ParticleState
+from partbayes.training.adaptation import AdaptationState
 from partbayes.types import Array, Batch, Key, Tree
 
 
@@ -24,6 +25,7 @@ class SMCState(NamedTuple):
     optimiser: optax.OptState
     tuning: Tuning
     log_evidence: Array
+    adaptation: AdaptationState | None = None
 
 
 def posterior(state: SMCState) -> Posterior:

@@ -1,0 +1,73 @@
+"""Automatic tuning: steers to its target, forgets where it started, freezes when told."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from problems import linear_problem, small_network
+
+from partbayes import smc
+from partbayes.errors import PartbayesError
+from partbayes.runtime import fit
+from partbayes.training import gohsmc
+from partbayes.training.gohsmc import init
+
+N = 8
+STILL = optax.sgd(0.0)
+
+
+def train(step_size, num_epochs, proposal=None, **options):
+    """Full-batch steps on the linear problem from a given first step size."""
+    model, data, _ = linear_problem()
+    algorithm = gohsmc(
+        model, N, num_particles=100, proposal=proposal, denominator="same_batch", optimiser=STILL, **options
+    )
+    tuning = algorithm.init.keywords["tuning"]._replace(step_size=jnp.asarray(step_size))
+    started = algorithm._replace(init=lambda *args: init(*args, **(algorithm.init.keywords | {"tuning": tuning})))
+    return fit(jax.random.key(0), started, model, data, num_epochs=num_epochs, batch_size=N)
+
+
+@pytest.mark.parametrize("proposal", [smc.langevin(), smc.hmc(5), smc.random_walk()], ids=["LD", "HMC5", "RW"])
+def test_any_start_ends_at_the_same_step_with_the_wanted_acceptance(proposal):
+    short, long = (train(start, 200, proposal, warmup_steps=150) for start in (1e-5, 10.0))
+    ends = [float(result.run.state.tuning.step_size[0]) for result in (short, long)]
+    assert 0.5 < ends[0] / ends[1] < 2
+    for result in (short, long):
+        # What the recursion controls is the mean while it steers; a frozen step may fare a little better or worse.
+        assert abs(np.mean([record["acceptance"] for record in result.history[75:150]]) - 0.8) < 0.1
+
+
+def test_frozen_after_the_warm_up():
+    sizes = [float(train(0.1, epochs, warmup_steps=20).run.state.tuning.step_size[0]) for epochs in (10, 20, 40)]
+    assert sizes[0] != sizes[1]
+    assert sizes[1] == sizes[2]
+
+
+def test_without_a_limit_it_goes_on():
+    sizes = [float(train(0.1, epochs).run.state.tuning.step_size[0]) for epochs in (20, 40)]
+    assert sizes[0] != sizes[1]
+
+
+def test_chees_finds_a_length_and_counts_its_moves():
+    result = train(0.1, 60, smc.chees(100), trajectory_length="auto", warmup_steps=50)
+    tuning = result.run.state.tuning
+    assert int(tuning.counter[0]) == 60
+    assert float(tuning.trajectory_length[0]) > float(tuning.step_size[0])
+
+
+def test_a_number_is_kept():
+    model, data = small_network()
+    algorithm = gohsmc(model, 24, num_particles=5, step_size=0.02)
+    result = fit(jax.random.key(0), algorithm, model, data, num_epochs=2, batch_size=8)
+    np.testing.assert_allclose(result.run.state.tuning.step_size, 0.02)
+
+
+def test_what_cannot_be_steered_is_refused():
+    model, _ = small_network()
+    with pytest.raises(PartbayesError, match="no acceptance statistic"):
+        gohsmc(model, 24, proposal=smc.random_walk())
+    with pytest.raises(PartbayesError, match="0 warm-up steps"):
+        gohsmc(model, 24, warmup_steps=0)
