@@ -25,9 +25,10 @@ NUM_DRAWS = {1: 200_000, 3: 50_000, 10: 50_000}  # by dimension: a draw in ten d
 TOLERANCE = 4.0  # standard errors
 CAUGHT = 8.0  # a broken sampler must be off by at least twice that
 
-# A standard error can be trusted only if the weights have a finite variance. Leapfrog in a Gaussian of curvature λ
-# keeps K + (1 - ε²λ/4) V exactly, so the energy H = K + V at least doubles nowhere, and E[exp(-2ΔH)] is finite for any
-# number of steps, as long as ε²λ < 2. The targets' curvature is at most (2 + 5)/4 ‖A⁻¹‖² = 2.7: ε < 0.86.
+# A standard error can be trusted only if the weights have a finite variance. In a Gaussian of curvature λ, leapfrog
+# keeps E = K + c V exactly, c = 1 - ε²λ/4. The energy is then at most E/c at the start and at least E at the end, so
+# E[exp(-2ΔH)] is an integral over at most exp(-(2 - 1/c) E): finite for any number of steps if c > ½, or ε²λ < 2.
+# The targets' curvature is at most (2 + 5)/4 ‖A⁻¹‖² = 2.7: ε < 0.86.
 STEP_SIZES = [0.2, 0.5, 0.8]
 TODAY = LogisticTarget(dim=1, a=2.0, b=5.0)
 YESTERDAY = LogisticTarget(dim=1, a=2.4, b=4.2)

@@ -82,7 +82,8 @@ def run_paper_unit(unit: Line, data_dir: str | Path | None = None, predictions: 
 def save_predictions(file: Path, mixture: GaussianMixture, y: np.ndarray) -> None:
     """Arrays only (`numpy.load` needs no pickle): log_weights [C], loc and scale [C, N, D], y [N, D]."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(file, **{name: np.asarray(value) for name, value in mixture._asdict().items()}, y=y)
+    log_weights, loc, scale = (np.asarray(value) for value in mixture)
+    np.savez_compressed(file, log_weights=log_weights, loc=loc, scale=scale, y=y)
 
 
 def versions() -> dict[str, Any]:

@@ -91,7 +91,10 @@ def _winner(by_method: dict[str, dict[int, float]], metric: str) -> str | None:
     for rival in ranked[1:]:
         seeds = sorted(best.keys() & by_method[rival].keys())
         differences = np.array([sign * (by_method[rival][s] - best[s]) for s in seeds])
-        if len(seeds) < 2 or not stats.ttest_1samp(differences, 0.0, alternative="greater").pvalue < SIGNIFICANCE:
+        if len(seeds) < 2:
+            return None
+        _, pvalue = stats.ttest_1samp(differences, 0.0, alternative="greater")
+        if not pvalue < SIGNIFICANCE:
             return None
     return ranked[0]
 

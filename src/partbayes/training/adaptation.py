@@ -59,7 +59,7 @@ def check_adaptation(adaptation: Adaptation, kernel: Kernel) -> Adaptation:
         )
     if adaptation.warmup_steps is not None and adaptation.warmup_steps < 1:
         raise PartbayesError(
-            f"{adaptation.warmup_steps} warm-up steps were asked for, but at least one is needed, or None for all steps."
+            f"{adaptation.warmup_steps} warm-up steps were asked for, but at least one is needed (None: all steps)."
         )
     return adaptation
 
@@ -71,7 +71,8 @@ def init(adaptation: Adaptation, tuning: Tuning) -> AdaptationState | None:
     return AdaptationState(
         jnp.zeros((), jnp.int32),
         step_size.init(tuning.step_size) if adaptation.step_size else None,
-        chees.init(tuning.trajectory_length) if adaptation.trajectory_length else None,
+        # The Adaptation is built together with a Tuning that has a length; one step is as good a start as any.
+        chees.init(tuning.step_size) if adaptation.trajectory_length else None,
     )
 
 

@@ -55,10 +55,10 @@ def gohsmc(
 ) -> Algorithm:
     """Build GOHSMC for `num_data` training rows.
 
-    Defaults are the paper's: Langevin, forward-proposal L-kernel, multinomial resampling below J/2, Adam(0.01).
+    Defaults are the paper's: Langevin, forward-proposal L-kernel, multinomial resampling at J/2, Adam(0.01).
     `step_size` is the leapfrog step ε: a number, or "auto", which steers the acceptance statistic to
     `target_acceptance`, for `warmup_steps` steps and then frozen, or all along (None, for as long as ψ moves).
-    `inverse_mass` is a tree like θ (None: identity). `trajectory_length`, a number or "auto", is for the ChEES proposal.
+    `inverse_mass` is a tree like θ (None: identity). `trajectory_length`, a number or "auto", is for ChEES.
     """
     first_step = INITIAL_STEP_SIZE if step_size == "auto" else float(step_size)
     check_population(num_particles, first_step)

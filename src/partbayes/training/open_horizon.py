@@ -18,7 +18,6 @@ from partbayes.training.adaptation import Adaptation
 from partbayes.training.state import SMCState, summarise
 from partbayes.types import Array, Batch, Key, Tree
 
-
 NOTHING = Adaptation()
 
 

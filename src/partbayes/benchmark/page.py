@@ -1,0 +1,79 @@
+"""docs/results.md, made from the committed result lines: prose from a template, every number from the lines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from partbayes.benchmark.formats import format_table
+from partbayes.benchmark.lines import Line, read_lines
+from partbayes.benchmark.table import paired_difference, tabulate
+from partbayes.errors import PartbayesError
+
+GUIDED_SETS = ("yacht", "concrete", "wine_red")
+
+
+def write_page(template: str | os.PathLike[str], results: str | os.PathLike[str]) -> str:
+    """The template with each `{{name}}` replaced by what the lines under `results` say."""
+    text = Path(template).read_text(encoding="utf-8")
+    folder = Path(results)
+    for name, make in SECTIONS.items():
+        mark = "{{" + name + "}}"
+        if mark in text:
+            text = text.replace(mark, make(folder))
+    if "{{" in text:
+        unknown = text.split("{{", 1)[1].split("}}", 1)[0]
+        raise PartbayesError(f"The template asks for {unknown!r}, but only {', '.join(SECTIONS)} can be filled in.")
+    return text
+
+
+def _paper_table(folder: Path) -> str:
+    return format_table(tabulate(read_lines(folder / "paper.jsonl"))).strip()
+
+
+def _coverage(folder: Path) -> str:
+    """How much of the grid is there: an unfinished one says so."""
+    lines = read_lines(folder / "paper.jsonl")
+    seeds: dict[str, list[int]] = {}
+    for line in lines:
+        seeds.setdefault(line["dataset"], []).append(line["seed"])
+    return ", ".join(f"{name}: {len(found)} runs" for name, found in seeds.items())
+
+
+def _guided(folder: Path) -> str:
+    """GOHSMC against OHSMC, paired over seeds."""
+    lines = read_lines(folder / "guided.jsonl")
+    rows = ["| data set | metric | seeds | GOHSMC − OHSMC | 95 % interval |", "|---|---|---|---|---|"]
+    for dataset in GUIDED_SETS:
+        for metric in ("rmse", "nll", "crps"):
+            found = paired_difference(lines, "gohsmc", "ohsmc", dataset, metric)
+            interval = f"{found['low']:+.4f} … {found['high']:+.4f}"
+            rows.append(f"| {dataset} | {metric} | {found['seeds']} | {found['mean']:+.4f} | {interval} |")
+    return "\n".join(rows)
+
+
+def _readings(folder: Path) -> str:
+    """Mean RMSE of each reading of the paper's settings, closest to the paper's first."""
+    lines = read_lines(folder / "readings.jsonl")
+    groups: dict[tuple, list[Line]] = {}
+    for line in lines:
+        config = line["config"]
+        reading = (line["method"], *(config[name] for name in ("width", "kernel_scale", "target_scale", "denominator")))
+        groups.setdefault(reading, []).append(line)
+    datasets = list(dict.fromkeys(line["dataset"] for line in lines))
+    rows = ["| method | width | kernel scale | target scale | denominator | " + " | ".join(datasets) + " |"]
+    rows.append("|---|" + "---|" * (4 + len(datasets)))
+    for reading, members in groups.items():
+        cells = {cell.dataset: cell for cell in tabulate(members, ["rmse"])}
+        entries = (f"{cells[d].mean:.4f} ({cells[d].paper:.4f})" if d in cells else "–" for d in datasets)
+        rows.append("| " + " | ".join([*(str(part) for part in reading), *entries]) + " |")
+    return "\n".join(rows)
+
+
+SECTIONS: dict[str, Callable[[Path], str]] = {
+    "paper_table": _paper_table,
+    "coverage": _coverage,
+    "guided": _guided,
+    "readings": _readings,
+}
