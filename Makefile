@@ -10,7 +10,7 @@ PINNED := pyproject.toml constraints.txt src/partbayes/_version.py
 PYTEST_ARGS ?= -q -n auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint slow format constraints clean
+.PHONY: help demo test lint slow format results constraints clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1~\2/p' Makefile | awk -F'~' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -33,6 +33,10 @@ slow: $(VENV)/.dev  ## the long statistical tests
 format: $(VENV)/.dev  ## mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+results: $(VENV)/.dev  ## write docs/results.md anew from the lines under results/
+	$(BIN)/python -m partbayes.benchmark.page docs/results.template.md results > docs/results.md.new
+	mv docs/results.md.new docs/results.md
 
 constraints: needs-python  ## resolve all dependencies anew and write constraints.txt
 	@echo "Resolving every dependency in a throwaway environment; this takes a few minutes ..."

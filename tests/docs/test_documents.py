@@ -47,3 +47,10 @@ def test_every_equation_of_the_paper_is_mapped():
     labels += ["lv_after_change", "l=q", "langevin_w_eq", "langevin_pbnn_w_eq", "pbnn_init"]
     for label in labels:
         assert f"`{label}`" in EQUATIONS
+
+
+def test_the_results_page_says_what_the_result_lines_say():
+    from partbayes.benchmark.page import write_page
+
+    page = write_page(ROOT / "docs" / "results.template.md", ROOT / "results")
+    assert page == (ROOT / "docs" / "results.md").read_text(), "run `make results`"

@@ -41,6 +41,17 @@ def _coverage(folder: Path) -> str:
     return ", ".join(f"{name}: {len(found)} runs" for name, found in seeds.items())
 
 
+def _guided_table(folder: Path) -> str:
+    return format_table(tabulate(read_lines(folder / "guided.jsonl"))).strip()
+
+
+def _first_seeds(folder: Path) -> str:
+    """GOHSMC's RMSE on yacht for each of the first five seeds, and their mean."""
+    lines = [line for line in read_lines(folder / "guided.jsonl") if line["seed"] < 5 and line["dataset"] == "yacht"]
+    values = [line["metrics"]["paper"]["rmse"] for line in lines if line["method"] == "gohsmc"]
+    return ", ".join(f"{value:.3f}" for value in values) + f" (mean {sum(values) / len(values):.3f})"
+
+
 def _guided(folder: Path) -> str:
     """GOHSMC against OHSMC, paired over seeds."""
     lines = read_lines(folder / "guided.jsonl")
@@ -75,5 +86,13 @@ SECTIONS: dict[str, Callable[[Path], str]] = {
     "paper_table": _paper_table,
     "coverage": _coverage,
     "guided": _guided,
+    "guided_table": _guided_table,
+    "first_seeds": _first_seeds,
     "readings": _readings,
 }
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.stdout.write(write_page(*sys.argv[1:]))

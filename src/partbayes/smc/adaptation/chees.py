@@ -43,7 +43,7 @@ class ChEESState(NamedTuple):
 
 
 def init(trajectory_length: float | Array, optimiser: optax.GradientTransformation = OPTIMISER) -> ChEESState:
-    """Start from any length; one step size is usual."""
+    """Start short, as a rule with one step size: the criterion has further, lower maxima at lengths beyond the best."""
     log_length = jnp.log(jnp.asarray(trajectory_length, float))
     return ChEESState(log_length, log_length, optimiser.init(log_length), jnp.zeros((), jnp.int32))
 

@@ -1,12 +1,13 @@
 r"""Scales from the weighted particles: a diagonal inverse mass, or a covariance factor for the random walk.
 
-Both are shrunk towards the mean variance $\bar v$ of all coordinates, as if five particles had shown it:
-$(n V + 5 \bar v I) / (n + 5)$ with n the effective sample size. (Five is Stan's number; its target, 0.001, has units.)
+Few particles give noisy variances, so those are shrunk towards their common size as if five more particles had shown
+it, on the log scale, where neither units nor a wide range of scales matter:
+$\log v_i \leftarrow (n \log v_i + 5 \overline{\log v}) / (n + 5)$ with n the effective sample size. A covariance is
+shrunk towards these variances in the same proportion, $(n V + 5 \operatorname{diag} v) / (n + 5)$. (Five is Stan's
+number; its own target, 0.001, would drown every smaller variance.)
 """
 
 from __future__ import annotations
-
-from functools import reduce
 
 import jax
 import jax.numpy as jnp
@@ -21,20 +22,13 @@ PRIOR_PARTICLES = 5.0
 def diagonal_inverse_mass(theta: Tree, log_weights: Array, fallback: Tree = None) -> Tree:
     """The particles' variances as `Tuning.inverse_mass`, for θ stacked `[J, ...]` and normalised log-weights.
 
-    A population that has collapsed onto one point shows no scale: `fallback` (default: ones) then comes back.
+    A coordinate without spread gets the common size. A population that has collapsed onto one point shows no scale at
+    all: `fallback` (default: ones) then comes back.
     """
-    weights = jnp.exp(log_weights)
-    variances = jax.tree.map(lambda leaf: _variance(leaf, weights), theta)
-    leaves = jax.tree.leaves(variances)
-    mean = reduce(jnp.add, (jnp.sum(leaf) for leaf in leaves)) / sum(leaf.size for leaf in leaves)
-    num = ess(log_weights)
-    usable = jnp.isfinite(mean) & (mean > 0)
-    fallback = jax.tree.map(jnp.ones_like, variances) if fallback is None else fallback
-
-    def shrink(variance: Array, instead: Array) -> Array:
-        return jnp.where(usable, (num * variance + PRIOR_PARTICLES * mean) / (num + PRIOR_PARTICLES), instead)
-
-    return jax.tree.map(shrink, variances, fallback)
+    flat, unravel = _flatten(theta)
+    variances, collapsed = _variances(flat, log_weights)
+    instead = jnp.ones_like(variances) if fallback is None else ravel_pytree(fallback)[0]
+    return unravel(jnp.where(collapsed, instead, variances))
 
 
 def covariance_factor(theta: Tree, log_weights: Array) -> Array:
@@ -42,18 +36,28 @@ def covariance_factor(theta: Tree, log_weights: Array) -> Array:
 
     A population that has collapsed onto one point gives the identity.
     """
-    weights = jnp.exp(log_weights)
-    flat = jax.vmap(lambda tree: ravel_pytree(tree)[0])(theta)
+    flat, _ = _flatten(theta)
+    weights, num = jnp.exp(log_weights), ess(log_weights)
+    variances, collapsed = _variances(flat, log_weights)
     centred = flat - weights @ flat
     covariance = centred.T @ (weights[:, None] * centred)
-    dim = flat.shape[1]
-    mean = jnp.trace(covariance) / dim
-    num = ess(log_weights)
-    eye = jnp.eye(dim, dtype=flat.dtype)
-    shrunk = (num * covariance + PRIOR_PARTICLES * mean * eye) / (num + PRIOR_PARTICLES)
-    return jnp.linalg.cholesky(jnp.where(jnp.isfinite(mean) & (mean > 0), shrunk, eye))
+    shrunk = (num * covariance + PRIOR_PARTICLES * jnp.diag(variances)) / (num + PRIOR_PARTICLES)
+    return jnp.linalg.cholesky(jnp.where(collapsed, jnp.eye(flat.shape[1], dtype=flat.dtype), shrunk))
 
 
-def _variance(leaf: Array, weights: Array) -> Array:
-    mean = jnp.tensordot(weights, leaf, axes=1)
-    return jnp.tensordot(weights, (leaf - mean) ** 2, axes=1)
+def _flatten(theta: Tree):
+    """Particles as rows `[J, dim]`, and the way back for one row."""
+    _, unravel = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], theta))
+    return jax.vmap(lambda tree: ravel_pytree(tree)[0])(theta), unravel
+
+
+def _variances(flat: Array, log_weights: Array) -> tuple[Array, Array]:
+    """Shrunk variances `[dim]`, and whether there was no spread to see."""
+    weights, num = jnp.exp(log_weights), ess(log_weights)
+    variances = weights @ (flat - weights @ flat) ** 2
+    rounding = (10 * jnp.finfo(flat.dtype).eps) ** 2 * (weights @ flat**2)
+    seen = jnp.isfinite(variances) & (variances > rounding)
+    logs = jnp.log(jnp.where(seen, variances, 1.0))
+    common = jnp.sum(logs) / jnp.maximum(jnp.sum(seen), 1)
+    logs = jnp.where(seen, logs, common)
+    return jnp.exp((num * logs + PRIOR_PARTICLES * common) / (num + PRIOR_PARTICLES)), ~jnp.any(seen)

@@ -90,8 +90,9 @@ def least_variance_step_size(
 
     def variance(factor: Array) -> Array:
         scaled = tuning._replace(step_size=factor * tuning.step_size)
-        _, info = move(key, state, log_density, shared, kernel, scaled)
-        increments = jnp.nan_to_num(info.log_increments, nan=-jnp.inf, posinf=-jnp.inf)
+        # The one place where a key is meant to be used again.
+        _, info = move(jax.random.clone(key), state, log_density, shared, kernel, scaled)
+        increments = jnp.where(jnp.isfinite(info.log_increments), info.log_increments, -jnp.inf)
         first, second = (jax.nn.logsumexp(state.log_weights + power * increments) for power in (1, 2))
         return jnp.where(jnp.isfinite(first), jnp.expm1(second - 2.0 * first), jnp.inf)
 

@@ -6,8 +6,9 @@ Every leaf builds the same tree with the same probability, so what is left to we
   and the forward-proposal weight is $e^{-\Delta H}$.
 - `nuts_adjusted`: with probability proportional to $e^{-H}$, as the usual sampler does. That leaves π invariant, and a
   factor $e^{-\Delta H}$ on top would count the energy twice (at ε = 1 on a Gaussian in ten dimensions, second moments
-  come out 11 % low, or 8 % with slice selection). The kernel is reversible, $\pi(\theta) q(\theta' \mid \theta) = \pi(\theta') q(\theta \mid \theta')$,
-  so $\pi(\theta')\,L/q = \pi(\theta)$: the weight is taken at the old point.
+  come out 11 % low, or 8 % with slice selection). The kernel is reversible,
+  $\pi(\theta)\,q(\theta' \mid \theta) = \pi(\theta')\,q(\theta \mid \theta')$, so $\pi(\theta')\,L/q = \pi(\theta)$:
+  the weight is taken at the old point.
 """
 
 from __future__ import annotations
