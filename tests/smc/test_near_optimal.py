@@ -9,8 +9,11 @@ import pytest
 
 from partbayes import smc
 from partbayes.errors import PartbayesError
+from partbayes.smc import step
 from partbayes.smc.lkernels.near_optimal import fit, log_density
-from partbayes.smc.step import move, move_with_gradient
+
+# Compiled, because run step by step these take seconds.
+move, move_with_gradient = (jax.jit(f, static_argnums=(2, 4)) for f in (step.move, step.move_with_gradient))
 
 
 def gaussian(theta, shared=None):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,8 +11,10 @@ import pytest
 
 from partbayes import smc
 from partbayes.errors import PartbayesError
+from partbayes.smc import step
 from partbayes.smc.adaptation import least_variance_step_size, step_size
-from partbayes.smc.step import move
+
+move = jax.jit(step.move, static_argnums=(2, 4))  # run step by step it takes seconds
 
 SCALE = 0.05  # the target is ten independent N(0, SCALE²)
 NUM = 200
@@ -30,8 +34,9 @@ def acceptance_at(proposal, size, key):
     return move(key, population(jax.random.key(7), 5000), log_density, None, kernel, smc.Tuning(size))[1].acceptance
 
 
-def steer(proposal, start, num_steps=150):
-    """Frozen step size after a warm-up on fresh particles of the target at each step."""
+@cache
+def steering(proposal, num_steps=150):
+    """A warm-up on fresh particles of the target at each step, as a function of the first step size."""
     kernel = smc.Kernel(proposal, smc.forward_proposal(), "same_batch")
 
     def one_step(state, index):
@@ -40,8 +45,12 @@ def steer(proposal, start, num_steps=150):
         _, info = move(key_move, population(key_draw), log_density, None, kernel, tuning)
         return step_size.update(state, info.acceptance), step_size.current(state)
 
-    run = jax.jit(lambda start: jax.lax.scan(one_step, step_size.init(start), jnp.arange(num_steps)))
-    state, used = run(start)
+    return jax.jit(lambda start: jax.lax.scan(one_step, step_size.init(start), jnp.arange(num_steps)))
+
+
+def steer(proposal, start):
+    """The frozen step size, and all that were used on the way."""
+    state, used = steering(proposal)(start)
     return step_size.final(state), used
 
 

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from partbayes.errors import PartbayesError
 from partbayes.smc.proposals.base import Tuning
 from partbayes.smc.step import Kernel, ParticleState, move
+from partbayes.smc.weights import ess
 from partbayes.types import Array, Key, LogDensity, Tree
 
 TARGET = 0.8
@@ -93,13 +94,15 @@ def least_variance_step_size(
         # The one place where a key is meant to be used again.
         _, info = move(jax.random.clone(key), state, log_density, shared, kernel, scaled)
         increments = jnp.where(jnp.isfinite(info.log_increments), info.log_increments, -jnp.inf)
+        increments = increments - jnp.max(increments)  # the ratio below does not change, but large numbers would round
         first, second = (jax.nn.logsumexp(state.log_weights + power * increments) for power in (1, 2))
         return jnp.where(jnp.isfinite(first), jnp.expm1(second - 2.0 * first), jnp.inf)
 
     candidates = jnp.asarray(sorted(factors))
     variances = jax.lax.map(variance, candidates)
-    good = variances <= jnp.min(variances) + slack
-    largest = jnp.max(jnp.where(good, candidates, 0.0))
-    # Nothing finite anywhere: the shortest step is the best guess.
-    factor = jnp.where(jnp.any(jnp.isfinite(variances)), largest, candidates[0])
+    # An estimate from n particles cannot exceed n - 1. Close to that a few particles carry all weight, long steps look
+    # no worse than short ones, and only a shorter step can tell.
+    known = variances < 0.25 * ess(state.log_weights)
+    good = known & (variances <= jnp.min(variances) + slack)
+    factor = jnp.where(jnp.any(good), jnp.max(jnp.where(good, candidates, 0.0)), candidates[0])
     return factor * tuning.step_size, variances
