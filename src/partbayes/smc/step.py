@@ -155,9 +155,12 @@ def _fly(keys, particles: ParticleState, log_density, shared, proposal: Proposal
         return log_density(theta, shared)
 
     flights = jax.vmap(lambda k, t: proposal.launch(k, t, density, tuning))(keys, particles.theta)
-    # A position that ran off to infinity would poison the whole block's gradient: its particle is lost anyway.
+    # A position that ran off to infinity would poison the whole block's gradient, and the place it came from might, too.
+    # Its particle is lost anyway: one that is still there stands in for it.
     in_range = jax.vmap(tm.all_finite)(flights.end)
-    flights = flights._replace(end=tm.where(in_range, flights.end, flights.start))
+    ends = tm.where(jnp.any(in_range), flights.end, flights.start)
+    stand_in = jax.tree.map(lambda a: jnp.broadcast_to(a[jnp.argmax(in_range)], a.shape), ends)
+    flights = flights._replace(end=tm.where(in_range, flights.end, stand_in))
 
     values, pullback = jax.vjp(lambda ends, shared: jax.vmap(log_density, (0, None))(ends, shared), flights.end, shared)
     gradients = pullback(jnp.ones_like(values))[0]
