@@ -155,7 +155,7 @@ def _fly(keys, particles: ParticleState, log_density, shared, proposal: Proposal
         return log_density(theta, shared)
 
     flights = jax.vmap(lambda k, t: proposal.launch(k, t, density, tuning))(keys, particles.theta)
-    # A position that ran off to infinity would poison the whole block's gradient, and the place it came from might, too.
+    # A position that ran off to infinity would poison the whole block's gradient; the place it came from might, too.
     # Its particle is lost anyway: one that is still there stands in for it.
     in_range = jax.vmap(tm.all_finite)(flights.end)
     ends = tm.where(jnp.any(in_range), flights.end, flights.start)
