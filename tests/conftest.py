@@ -20,8 +20,6 @@ import os
 # Before jax is imported: it reads the platform once.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "Agg")
-# Tests compile much and compute little: cheap code from the compiler halves their time.
-os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 from collections.abc import Callable, Iterator
 from importlib.resources import files
