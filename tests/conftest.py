@@ -30,6 +30,8 @@ import jax
 import pytest
 
 jax.config.update("jax_debug_key_reuse", True)
+# Hundreds of small programs are compiled here, most for a few steps: cheap code from the compiler halves the time.
+jax.config.update("jax_disable_most_optimizations", True)
 
 # No deadline: the first example compiles. Derandomised: a test gives the same answer every time.
 hypothesis.settings.register_profile("partbayes", deadline=None, derandomize=True)

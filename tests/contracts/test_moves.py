@@ -28,10 +28,10 @@ CAUGHT = 8.0  # a broken sampler must be off by at least twice that
 # A standard error can be trusted only if the weights have a finite variance. In a Gaussian of curvature λ, leapfrog
 # keeps E = K + c V exactly, c = 1 - ε²λ/4. The energy is then at most E/c at the start and at least E at the end, so
 # E[exp(-2ΔH)] is an integral over at most exp(-(2 - 1/c) E): finite for any number of steps if c > ½, or ε²λ < 2.
-# The targets' curvature is at most (2 + 5)/4 ‖A⁻¹‖² = 2.7: ε < 0.86.
-STEP_SIZES = [0.2, 0.5, 0.8]
-TODAY = LogisticTarget(dim=1, a=2.0, b=5.0)
-YESTERDAY = LogisticTarget(dim=1, a=2.4, b=4.2)
+# The targets' curvature is at most (1.2 + 3)/4 ‖A⁻¹‖² = 1.6: ε < 1.1.
+STEP_SIZES = [0.2, 0.5, 1.0]
+TODAY = LogisticTarget(dim=1, a=1.2, b=3.0)
+YESTERDAY = LogisticTarget(dim=1, a=1.5, b=2.5)
 
 
 def no_extras(target):
@@ -64,7 +64,7 @@ PROPOSALS = {
     "ChEES": Row(smc.chees(), chees_extras),
     "NUTS": Row(smc.nuts(max_depth=4)),
     "NUTS, adjusted": Row(smc.nuts_adjusted(max_depth=4)),
-    # Floor 2 keeps 2 Λ(θ') > Λ(θ) for all pairs (see `second_order`): 4 > √(2.7² + 2²).
+    # Floor 2 keeps 2 Λ(θ') > Λ(θ) for all pairs (see `second_order`): 4 > √(1.6² + 2²).
     "second order, diagonal": Row(smc.second_order("diagonal", floor=2.0)),
     "second order, full": Row(smc.second_order("full", floor=2.0)),
 }

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,10 +15,29 @@ ROOT = Path(__file__).parents[2]
 EQUATIONS = (ROOT / "docs" / "equations.md").read_text()
 
 
-def test_the_readme_example_runs(capsys):
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+README = (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README, re.DOTALL), ids=["table", "network"])
+def test_the_readme_examples_run(code, capsys):
     exec(compile(code, "README.md", "exec"), {})
     assert "'rmse'" in capsys.readouterr().out
+
+
+def test_the_readme_transcript_runs_as_written(tmp_path):
+    """Every line after `$`, in one shell, from a folder where the repository's files are at their places."""
+    (block,) = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+    commands = [line.removeprefix("$ ") for line in block.splitlines()]
+    (tmp_path / "src").symlink_to(ROOT / "src")
+    bin_folder = str(Path(sys.executable).parent)
+    environment = {**os.environ, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
+    script = "set -e\n" + "\n".join(commands)
+    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "crps" in done.stdout
+    header, *rows = (tmp_path / "predictions.csv").read_text().splitlines()
+    assert header == "mean,std,q05,q50,q95"
+    assert len(rows) == len((tmp_path / "test.csv").read_text().splitlines()) - 1
 
 
 def named_objects() -> list[str]:

@@ -139,3 +139,39 @@ def test_progress_bar_shows_the_numbers(capsys):
     shown = capsys.readouterr().err
     for word in ("training", "2/2", "loss", "val", "ess", "acc", "eta"):
         assert word in shown
+
+
+def test_joint_selection_keeps_the_epoch_in_which_the_mixture_is_best():
+    """Recomputed from the states of every epoch; all islands then come from the same one."""
+    model, data = small_network()
+    algorithm = build(model, optimiser=optax.adam(1.0))  # so large that the loss goes up and down
+    posteriors, scores = [], []
+
+    def keep(run, record):
+        posterior = jax.vmap(algorithm.posterior)(run.state)
+        posteriors.append(posterior)
+        islands = jnp.stack([mixture_rows(model, tm.gather(posterior, k), data) for k in (0, 1, 2)])
+        scores.append(float(-jnp.mean(jax.nn.logsumexp(islands, axis=0) - jnp.log(3.0))))
+
+    result = fit(
+        jax.random.key(0),
+        algorithm,
+        model,
+        data,
+        num_epochs=6,
+        batch_size=8,
+        islands=3,
+        validation=data,
+        select="joint",
+        on_epoch=keep,
+    )
+    best = int(np.argmin(scores))
+    assert best != 5, "the last epoch would be kept by mistake as well"
+    assert trees_equal(result.posterior, posteriors[best])
+    assert np.allclose(result.run.best_loss, scores[best], rtol=1e-5)
+
+
+def mixture_rows(model, island, batch):
+    """log p of each row under one island."""
+    rows = [model.log_likelihood(tm.gather(island.theta, j), island.psi, batch) for j in range(6)]
+    return jax.nn.logsumexp(jnp.stack(rows) + island.log_weights[:, None], axis=0)

@@ -4,11 +4,15 @@ from partbayes.benchmark.formats import format_table
 from partbayes.benchmark.lines import read_lines, run_missing
 from partbayes.benchmark.methods import METHODS
 from partbayes.benchmark.paper import paper_units, run_paper_unit
+from partbayes.benchmark.practice import OURS, practice_units, run_practice_unit
+from partbayes.benchmark.rivals import RIVALS
 from partbayes.benchmark.settings import PaperSettings, check_settings
 from partbayes.benchmark.table import Cell, paired_difference, paper_figures, tabulate
 
 __all__ = [
     "METHODS",
+    "OURS",
+    "RIVALS",
     "Cell",
     "PaperSettings",
     "check_settings",
@@ -16,8 +20,10 @@ __all__ = [
     "paired_difference",
     "paper_figures",
     "paper_units",
+    "practice_units",
     "read_lines",
     "run_missing",
     "run_paper_unit",
+    "run_practice_unit",
     "tabulate",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from partbayes.benchmark.formats import format_table
@@ -82,6 +82,52 @@ def _readings(folder: Path) -> str:
     return "\n".join(rows)
 
 
+PRACTICE_METRICS = ("rmse", "nll", "crps", "coverage_90")
+
+
+def _practice(folder: Path) -> str:
+    """Means over seeds, a block per table."""
+    lines = read_lines(folder / "practice.jsonl")
+    rows = [
+        "| data set | method | seeds | RMSE | NLL | CRPS | 90 % coverage | seconds |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for (dataset, method), members in _groups(lines).items():
+        means = [_mean(line["metrics"]["mixture"][metric] for line in members) for metric in PRACTICE_METRICS]
+        rmse, nll, crps, coverage = means
+        seconds = _mean(line["seconds"] for line in members)
+        scores = f"{rmse:.4f} | {nll:.4f} | {crps:.4f} | {coverage:.3f} | {seconds:.0f}"
+        rows.append(f"| {dataset} | {method} | {len(members)} | {scores} |")
+    return "\n".join(rows)
+
+
+def _practice_paired(folder: Path) -> str:
+    """The default against each ensemble, paired over seeds."""
+    lines = read_lines(folder / "practice.jsonl")
+    groups = _groups(lines)
+    rows = ["| data set | rival | metric | seeds | default − rival | 95 % interval |", "|---|---|---|---|---|---|"]
+    for (dataset, method), members in groups.items():
+        if not method.startswith("ensemble") or len(members) < 2 or len(groups.get((dataset, "default"), [])) < 2:
+            continue
+        for metric in ("rmse", "nll", "crps"):
+            found = paired_difference(lines, "default", method, dataset, metric, "mixture")
+            interval = f"{found['low']:+.4f} … {found['high']:+.4f}"
+            rows.append(f"| {dataset} | {method} | {metric} | {found['seeds']} | {found['mean']:+.4f} | {interval} |")
+    return "\n".join(rows)
+
+
+def _groups(lines: list[Line]) -> dict[tuple[str, str], list[Line]]:
+    """Lines by data set and method, methods in the order in which they first came."""
+    datasets, methods = (list(dict.fromkeys(line[name] for line in lines)) for name in ("dataset", "method"))
+    found = {(d, m): [x for x in lines if (x["dataset"], x["method"]) == (d, m)] for d in datasets for m in methods}
+    return {pair: members for pair, members in found.items() if members}
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)
+
+
 SECTIONS: dict[str, Callable[[Path], str]] = {
     "paper_table": _paper_table,
     "coverage": _coverage,
@@ -89,6 +135,8 @@ SECTIONS: dict[str, Callable[[Path], str]] = {
     "guided_table": _guided_table,
     "first_seeds": _first_seeds,
     "readings": _readings,
+    "practice": _practice,
+    "practice_paired": _practice_paired,
 }
 
 

@@ -102,12 +102,14 @@ def _winner(by_method: dict[str, dict[int, float]], metric: str) -> str | None:
     return ranked[0]
 
 
-def paired_difference(lines: Iterable[Line], first: str, second: str, dataset: str, metric: str) -> dict[str, Any]:
+def paired_difference(
+    lines: Iterable[Line], first: str, second: str, dataset: str, metric: str, form: str = "paper"
+) -> dict[str, Any]:
     """first − second over common seeds, with a 95 % t-interval."""
     values: dict[str, dict[int, float]] = {first: {}, second: {}}
     for line in lines:
         if line["dataset"] == dataset and line["method"] in values:
-            values[line["method"]][line["seed"]] = line["metrics"]["paper"][metric]
+            values[line["method"]][line["seed"]] = line["metrics"][form][metric]
     seeds = sorted(values[first].keys() & values[second].keys())
     differences = np.array([values[first][s] - values[second][s] for s in seeds])
     if len(seeds) < 2:

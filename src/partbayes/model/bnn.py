@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import jax
 
-from partbayes.model.likelihoods import Categorical, Gaussian, Likelihood
+from partbayes.model.likelihoods import Categorical, Gaussian, Likelihood, LogProb
 from partbayes.model.networks import Network
 from partbayes.model.partition import Stochastic, combine, partition, select
 from partbayes.model.priors import LogPrior, Prior, normal_prior
@@ -44,12 +44,19 @@ class Model(NamedTuple):
     log_prior: LogPrior
     sample_prior: SampleTheta
     components: PredictComponents
+    level_log_likelihood: LogLikelihood | None = None
+    """With one noise level for all rows, to begin training with (see `Likelihood`); None where there is no such."""
 
 
 def partial_bnn(
-    network: Network, likelihood: Likelihood, *, stochastic: Stochastic = "first", prior: Prior | None = None
+    network: Network,
+    likelihood: Likelihood,
+    *,
+    stochastic: Stochastic = "first",
+    sample_noise: bool = False,
+    prior: Prior | None = None,
 ) -> Model:
-    """Make the chosen part of a network stochastic.
+    """Make the chosen part of a network stochastic, and with `sample_noise` the likelihood's own parameters too.
 
     The parameter tree is `{"network": ..., "likelihood": ...}`, so a predicate may pick any weight, and the noise too
     (`stochastic=["network/layers/0", "likelihood"]`). "first" and "last" look at the network's layers.
@@ -62,15 +69,17 @@ def partial_bnn(
         predicate = partial(_in_network, inside=inside)
     else:
         predicate = select(stochastic, example)
+    if sample_noise:
+        predicate = partial(_or_in_likelihood, chosen=predicate)
     theta, _, static = partition(example, predicate)
     shapes = jax.eval_shape(lambda: theta)
 
     def init(key: Key) -> tuple[Tree, Tree]:
         return partition(_init_tree(key, network, likelihood), predicate)[:2]
 
-    def log_likelihood(theta: Tree, psi: Tree, batch: Batch) -> Array:
+    def rows_of(log_prob: LogProb, theta: Tree, psi: Tree, batch: Batch) -> Array:
         params = combine(theta, psi, static)
-        return likelihood.log_prob(params["likelihood"], network.apply(params["network"], batch.x), batch.y)
+        return log_prob(params["likelihood"], network.apply(params["network"], batch.x), batch.y)
 
     def components(theta: Tree, psi: Tree, x: Array) -> Gaussian | Categorical:
         params = combine(theta, psi, static)
@@ -79,11 +88,23 @@ def partial_bnn(
     def sample_prior(key: Key) -> Tree:
         return prior.sample(key, shapes)
 
-    return Model(init, log_likelihood, prior.log_density, sample_prior, components)
+    level = likelihood.level_log_prob
+    return Model(
+        init,
+        partial(rows_of, likelihood.log_prob),
+        prior.log_density,
+        sample_prior,
+        components,
+        None if level is None else partial(rows_of, level),
+    )
 
 
 def _init_tree(key: Key, network: Network, likelihood: Likelihood) -> Tree:
     return {"network": network.init(key), "likelihood": likelihood.init()}
+
+
+def _or_in_likelihood(path: str, leaf: Array, *, chosen) -> bool:
+    return path.startswith("likelihood/") or chosen(path, leaf)
 
 
 def _in_network(path: str, leaf: Array, *, inside) -> bool:

@@ -43,12 +43,18 @@ class Components(Protocol):
 
 
 class Likelihood(NamedTuple):
-    """`num_outputs` is how many numbers the network must produce per row."""
+    """`num_outputs` is how many numbers the network must produce per row.
+
+    `level_log_prob`, where there is one, is a simpler density of the same parameters to begin training with: one noise
+    level for all rows. A noise that may differ between rows from the start explains errors away before the mean has
+    been learned.
+    """
 
     init: InitLikelihood
     log_prob: LogProb
     components: Components
     num_outputs: int
+    level_log_prob: LogProb | None = None
 
 
 def gaussian(
@@ -58,7 +64,8 @@ def gaussian(
 
     - `sigma=1.0`: a fixed number (the paper's choice).
     - `sigma="learned"`: one per target, $\sigma = f + e^{\rho}$ with ρ a parameter named `likelihood/log_sigma`.
-    - `sigma="heteroscedastic"`: a second output per target, $\sigma(x) = f + \mathrm{softplus}(\cdot)$.
+    - `sigma="heteroscedastic"`: a second output per target, $\sigma(x) = f + e^{\rho}\,\mathrm{softplus}(\cdot)$, with
+      a parameter ρ per target, `likelihood/log_scale`: the one number to make stochastic if the noise's level is.
 
     `floor` f keeps repeated rows from driving a learned noise to zero.
     """
@@ -73,8 +80,13 @@ def gaussian(
     if sigma == "heteroscedastic":
         # softplus(o + shift) equals `initial` at output zero, where a fresh network starts.
         noise = partial(_second_output_noise, floor=floor, shift=math.log(math.expm1(initial)))
+        level = partial(_level_noise, floor=floor, initial=initial)
         return Likelihood(
-            dict, partial(_gaussian_log_prob, noise=noise), partial(_gaussian_components, noise=noise), 2 * num_targets
+            partial(_scale_params, num_targets),
+            partial(_gaussian_log_prob, noise=noise),
+            partial(_gaussian_components, noise=noise),
+            2 * num_targets,
+            partial(_gaussian_log_prob, noise=level),
         )
     if isinstance(sigma, str) or not sigma > 0:
         raise PartbayesError(
@@ -97,6 +109,10 @@ def _noise_params(start: Array) -> Tree:
     return {"log_sigma": start}
 
 
+def _scale_params(num_targets: int) -> Tree:
+    return {"log_scale": jnp.zeros(num_targets)}
+
+
 def _fixed_noise(params: Tree, outputs: Array, *, sigma: float) -> Gaussian:
     return Gaussian(outputs, jnp.full_like(outputs, sigma))
 
@@ -107,7 +123,13 @@ def _learned_noise(params: Tree, outputs: Array, *, floor: float) -> Gaussian:
 
 def _second_output_noise(params: Tree, outputs: Array, *, floor: float, shift: float) -> Gaussian:
     loc, raw = jnp.split(outputs, 2, axis=-1)
-    return Gaussian(loc, floor + jax.nn.softplus(raw + shift))
+    return Gaussian(loc, floor + jnp.exp(params["log_scale"]) * jax.nn.softplus(raw + shift))
+
+
+def _level_noise(params: Tree, outputs: Array, *, floor: float, initial: float) -> Gaussian:
+    """The second output taken as zero."""
+    loc, _ = jnp.split(outputs, 2, axis=-1)
+    return Gaussian(loc, jnp.broadcast_to(floor + jnp.exp(params["log_scale"]) * initial, loc.shape))
 
 
 def _gaussian_components(params: Tree, outputs: Array, *, noise: Components) -> Gaussian | Categorical:

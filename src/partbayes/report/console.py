@@ -58,12 +58,13 @@ def metrics_table(metrics: dict[str, float]) -> Table:
     return table
 
 
-def summary_table(cells: Iterable[Any]) -> Table:
-    """Means over seeds beside the paper's."""
-    table = Table(title="Mean over seeds beside the GOHSMC paper's figures; * best, supported by paired tests")
+def summary_table(cells: Iterable[Any], *, paper: bool = True) -> Table:
+    """Means over seeds, beside the paper's where that has the same quantity."""
+    table = Table(title="Means over seeds. Paper: Millard et al. (2025)." if paper else "Means over seeds.")
+    table.caption = "* best, supported by paired tests"
     for name in ("data set", "method", "metric"):
         table.add_column(name)
-    for name in ("seeds", "mean", "sd", "paper", "difference"):
+    for name in ("seeds", "mean", "sd", *(("paper", "difference") if paper else ())):
         table.add_column(name, justify="right")
     for cell in cells:
         table.add_row(
@@ -73,8 +74,7 @@ def summary_table(cells: Iterable[Any]) -> Table:
             str(len(cell.values)),
             _number(cell.mean) + ("*" if cell.best else ""),
             _number(cell.sd),
-            _number(cell.paper),
-            _number(cell.mean - cell.paper, sign=True),
+            *((_number(cell.paper), _number(cell.mean - cell.paper, sign=True)) if paper else ()),
         )
     return table
 

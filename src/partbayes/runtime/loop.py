@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import jax
 import jax.numpy as jnp
@@ -23,8 +23,10 @@ from partbayes.data.batching import batch_indices, epoch_order, steps_per_epoch,
 from partbayes.errors import PartbayesError
 from partbayes.model import Model
 from partbayes.runtime.progress import EpochProgress
-from partbayes.runtime.validation import mixture_nll
-from partbayes.types import Array, Batch, Key
+from partbayes.runtime.validation import joint_log_prob, mean_nll, mixture_log_prob
+from partbayes.types import Array, Batch, Key, Tree
+
+Select: TypeAlias = Literal["island", "joint"]
 
 
 class Run(NamedTuple):
@@ -61,28 +63,40 @@ def fit(
     batch_size: int,
     validation: Batch | None = None,
     islands: int = 1,
+    select: Select = "island",
     patience: int | None = None,
+    max_time: float | None = None,
+    params: tuple[Tree, Tree] | None = None,
     resume: Run | None = None,
     progress: bool | None = None,
+    label: str = "training",
     on_epoch: Callable[[Run, dict[str, float]], None] | None = None,
 ) -> Fit:
-    """Train, and return the posterior with the best validation loss of each island (the last one without validation).
+    """Train, and return the posterior with the best validation loss (the last one without validation).
 
-    `key` is one key, or K stacked island keys. `patience` stops after so many epochs in which no island improved.
+    With `select="island"` each island keeps the state that is best by itself, with "joint" all keep the state of the
+    epoch in which their mixture is best. That epoch comes later: what islands overfit each in its own way averages out.
+    `key` is one key, or K stacked island keys. `patience` stops after so many epochs in which no island improved,
+    `max_time` with the epoch in which so many seconds have passed.
+    `params` is where to start in place of `Model.init`: θ and ψ with an island axis, `[K, ...]` (a warm start).
     `resume` takes `Fit.run` (or a restored checkpoint) and goes on to `num_epochs` in all. `on_epoch(run, record)` is
     called after every epoch, with numbers already on the host.
     """
     num_data = train.x.shape[0]
-    _check(num_epochs, islands, patience, validation)
+    _check(num_epochs, islands, patience, validation, select)
     length = steps_per_epoch(num_data, batch_size)
     started = time.perf_counter()
-    run = resume if resume is not None else start(key, algorithm, model, train, batch_size=batch_size, islands=islands)
-    advance = partial(_run_epoch, algorithm=algorithm, model=model, batch_size=min(batch_size, num_data))
+    options: dict[str, Any] = {"batch_size": batch_size, "islands": islands, "params": params}
+    run = resume if resume is not None else start(key, algorithm, model, train, **options)
+    advance = partial(_run_epoch, algorithm=algorithm, model=model, batch_size=min(batch_size, num_data), select=select)
     history: list[dict[str, float]] = []
     compile_seconds = math.nan
     first = int(run.step) // length
-    with EpochProgress(num_epochs, show=progress) as bar:
+    with EpochProgress(num_epochs, show=progress, label=label) as bar:
         for epoch in range(first, num_epochs):
+            # Asked before the epoch: a run that had stopped here stays stopped when it is resumed.
+            if patience is not None and epoch - int(jnp.max(run.best_epoch)) >= patience:
+                break
             run, record = advance(run, train, validation)
             history.append(_on_host(record) | {"epoch": epoch + 1})
             if epoch == first:
@@ -91,28 +105,41 @@ def fit(
             bar.update(epoch + 1, history[-1])
             if on_epoch is not None:
                 on_epoch(run, history[-1])
-            if patience is not None and epoch + 1 - int(jnp.max(run.best_epoch)) >= patience:
+            if max_time is not None and time.perf_counter() - started >= max_time:
                 break
     posterior, notes = _surviving(run, algorithm, validation is not None)
     return Fit(posterior, run, history, notes, time.perf_counter() - started, compile_seconds)
 
 
-def start(key: Key, algorithm: Algorithm, model: Model, train: Batch, *, batch_size: int, islands: int = 1) -> Run:
+def start(
+    key: Key,
+    algorithm: Algorithm,
+    model: Model,
+    train: Batch,
+    *,
+    batch_size: int,
+    islands: int = 1,
+    params: tuple[Tree, Tree] | None = None,
+) -> Run:
     """The run before its first step."""
     keys = jax.random.split(key, islands) if key.ndim == 0 else key
-    return _start(keys, train, algorithm=algorithm, model=model, batch_size=min(batch_size, train.x.shape[0]))
+    batch_size = min(batch_size, train.x.shape[0])
+    return _start(keys, train, params, algorithm=algorithm, model=model, batch_size=batch_size)
 
 
 @partial(jax.jit, static_argnames=("algorithm", "model", "batch_size"))
-def _start(keys: Key, train: Batch, *, algorithm: Algorithm, model: Model, batch_size: int) -> Run:
-    def one_island(key: Key) -> Any:
+def _start(
+    keys: Key, train: Batch, params: tuple[Tree, Tree] | None, *, algorithm: Algorithm, model: Model, batch_size: int
+) -> Run:
+    def one_island(key: Key, given: tuple[Tree, Tree] | None) -> Any:
         streams = _streams(key)
         key_params, key_init, key_batch = jax.random.split(streams.start, 3)
         order = epoch_order(key_batch, jnp.array(0), train.x.shape[0])
-        return algorithm.init(key_init, model.init(key_params), take(train, batch_indices(order, 0, batch_size)))
+        island_params = model.init(key_params) if given is None else given
+        return algorithm.init(key_init, island_params, take(train, batch_indices(order, 0, batch_size)))
 
     # Strong types from the start: a weakly typed scalar would make the second epoch compile anew.
-    state = jax.tree.map(lambda a: jax.lax.convert_element_type(a, a.dtype), jax.vmap(one_island)(keys))
+    state = jax.tree.map(lambda a: jax.lax.convert_element_type(a, a.dtype), jax.vmap(one_island)(keys, params))
     posterior = jax.vmap(algorithm.posterior)(state)
     num_islands = keys.shape[0]
     return Run(
@@ -137,9 +164,16 @@ def _streams(key: Key) -> _Streams:
     return _Streams(*(jax.random.fold_in(key, purpose) for purpose in range(3)))
 
 
-@partial(jax.jit, static_argnames=("algorithm", "model", "batch_size"))
+@partial(jax.jit, static_argnames=("algorithm", "model", "batch_size", "select"))
 def _run_epoch(
-    run: Run, train: Batch, validation: Batch | None, *, algorithm: Algorithm, model: Model, batch_size: int
+    run: Run,
+    train: Batch,
+    validation: Batch | None,
+    *,
+    algorithm: Algorithm,
+    model: Model,
+    batch_size: int,
+    select: Select,
 ) -> tuple[Run, dict[str, Array]]:
     """One epoch of every island, its validation, and the better of old and new."""
     num_data = train.x.shape[0]
@@ -163,7 +197,9 @@ def _run_epoch(
         loss = jnp.mean(infos.loss, axis=1)
         better = alive  # without validation the newest state is kept
     else:
-        loss = jax.vmap(lambda p: mixture_nll(model, p, validation))(posterior)
+        log_prob = jax.vmap(lambda p: mixture_log_prob(model, p, validation))(posterior)
+        log_prob = log_prob if select == "island" else joint_log_prob(log_prob, alive)
+        loss = jax.vmap(lambda rows: mean_nll(rows, validation))(log_prob)
         better = alive & (loss < run.best_loss)
     run = Run(
         state,
@@ -197,7 +233,9 @@ def _on_host(record: dict[str, Array]) -> dict[str, float]:
     return {name: float(value) for name, value in jax.device_get(record).items()}
 
 
-def _check(num_epochs: int, islands: int, patience: int | None, validation: Batch | None) -> None:
+def _check(num_epochs: int, islands: int, patience: int | None, validation: Batch | None, select: Select) -> None:
+    if select not in get_args(Select):
+        raise PartbayesError(f"select is {select!r}, but one of {', '.join(get_args(Select))} is expected.")
     if num_epochs < 1:
         raise PartbayesError(f"{num_epochs} epochs were asked for, but at least one is needed.")
     if islands < 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 
@@ -14,11 +16,35 @@ BLOCK_ROWS = 20_000
 
 
 def mixture_nll(model: Model, posterior: Posterior, batch: Batch) -> Array:
-    r"""Weighted mean over rows of $-\log \sum_j \tilde w_j\, p(y_n \mid x_n, \theta_j, \psi)$, for one island."""
+    """Weighted mean over rows of one island's negative log score."""
+    return mean_nll(mixture_log_prob(model, posterior, batch), batch)
+
+
+@partial(jax.jit, static_argnames=("model",))
+def islands_nll(model: Model, posterior: Posterior, batch: Batch) -> Array:
+    """The same for the mixture of all islands, each with an equal share."""
+    log_prob = jax.lax.map(lambda island: mixture_log_prob(model, island, batch), posterior)
+    return mean_nll(joint_log_prob(log_prob, jnp.ones(log_prob.shape[0], bool))[0], batch)
+
+
+def mixture_log_prob(model: Model, posterior: Posterior, batch: Batch) -> Array:
+    r"""$\log \sum_j \tilde w_j\, p(y_n \mid x_n, \theta_j, \psi)$ of each row, `[M]`, for one island."""
     num_particles = posterior.log_weights.shape[0]
     block = max(1, min(num_particles, BLOCK_ROWS // max(1, batch.x.shape[0])))
     log_prob = jax.lax.map(
         lambda theta: model.log_likelihood(theta, posterior.psi, batch), posterior.theta, batch_size=block
     )
-    mixture = jax.nn.logsumexp(log_prob + posterior.log_weights[:, None], axis=0)
-    return -jnp.sum(batch.weight * mixture) / jnp.sum(batch.weight)
+    return jax.nn.logsumexp(log_prob + posterior.log_weights[:, None], axis=0)
+
+
+def joint_log_prob(log_prob: Array, alive: Array) -> Array:
+    """The mixture of the living islands, `[K, M]`: the same row for each."""
+    share = jnp.where(alive, -jnp.log(jnp.maximum(1, jnp.sum(alive))), -jnp.inf)
+    # An island that is lost may say nan, which no weight of zero would remove.
+    rows = jnp.where(alive[:, None], log_prob, -jnp.inf)
+    return jnp.broadcast_to(jax.nn.logsumexp(rows + share[:, None], axis=0), log_prob.shape)
+
+
+def mean_nll(log_prob: Array, batch: Batch) -> Array:
+    """Weighted mean over rows."""
+    return -jnp.sum(batch.weight * log_prob) / jnp.sum(batch.weight)

@@ -15,13 +15,14 @@ $\pi(\theta_0 \mid \psi_0) / q_0(\theta_0)$ (eq. `pbnn_init`).
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from partbayes.algorithm import Algorithm
+from partbayes.errors import PartbayesError
 from partbayes.model import Model, Target, log_target
 from partbayes.model.target import Scale
 from partbayes.smc import step as smc
@@ -33,6 +34,8 @@ from partbayes.training import open_horizon
 from partbayes.training.adaptation import INITIAL_STEP_SIZE, Adaptation, check_adaptation
 from partbayes.training.state import SMCState, check_population, posterior, sample_population
 from partbayes.types import Batch, Key, Tree
+
+Start: TypeAlias = Literal["prior", "given"]
 
 
 def gohsmc(
@@ -46,6 +49,8 @@ def gohsmc(
     denominator: smc.Denominator = "cached",
     scale: Scale = "full",
     optimiser: optax.GradientTransformation | None = None,
+    hold_psi: bool = False,
+    start: Start = "prior",
     resampler: Resampler | None = None,
     inverse_mass: Tree = None,
     trajectory_length: float | Literal["auto"] | None = None,
@@ -59,6 +64,8 @@ def gohsmc(
     `step_size` is the leapfrog step ε: a number, or "auto", which steers the acceptance statistic to
     `target_acceptance`, for `warmup_steps` steps and then frozen, or all along (None, for as long as ψ moves).
     `inverse_mass` is a tree like θ (None: identity). `trajectory_length`, a number or "auto", is for ChEES.
+    `start="given"` sets out from copies of the θ that `init` is handed (a warm start) in place of draws from the prior,
+    and `hold_psi` leaves ψ where it is: together they sample θ | ψ around a trained network.
     """
     first_step = INITIAL_STEP_SIZE if step_size == "auto" else float(step_size)
     check_population(num_particles, first_step)
@@ -70,7 +77,9 @@ def gohsmc(
         warmup_steps, step_size=step_size == "auto", trajectory_length=find_length, target_acceptance=target_acceptance
     )
     adapt = check_adaptation(adapt, kernel)
-    optimiser = optax.adam(0.01) if optimiser is None else optimiser
+    optimiser = _psi_optimiser(optimiser, hold_psi)
+    if start not in get_args(Start):
+        raise PartbayesError(f"The start is {start!r}, but one of {', '.join(get_args(Start))} is expected.")
     resampler = adaptive(multinomial()) if resampler is None else resampler
     tuning = Tuning(jnp.asarray(first_step), inverse_mass)
     if trajectory_length is not None:
@@ -78,7 +87,15 @@ def gohsmc(
         tuning = tuning._replace(trajectory_length=jnp.asarray(length), counter=jnp.zeros((), jnp.int32))
     target = log_target(model, num_data, scale)
     return Algorithm(
-        partial(init, target=target, optimiser=optimiser, num_particles=num_particles, tuning=tuning, adapt=adapt),
+        partial(
+            init,
+            target=target,
+            optimiser=optimiser,
+            num_particles=num_particles,
+            tuning=tuning,
+            adapt=adapt,
+            start=start,
+        ),
         partial(open_horizon.step, target=target, optimiser=optimiser, kernel=kernel, resampler=resampler, adapt=adapt),
         posterior,
     )
@@ -90,15 +107,35 @@ def init(
     batch: Batch,
     *,
     target: Target,
-    optimiser: optax.GradientTransformation,
+    optimiser: optax.GradientTransformation | None,
     num_particles: int,
     tuning: Tuning,
     adapt: Adaptation,
+    start: Start = "prior",
 ) -> SMCState:
-    """Draw particles from the prior and weigh them by π / q₀."""
-    _, psi = params
-    theta = sample_population(key, target.model, num_particles)
-    values = jax.vmap(lambda t: target(t, psi, batch))(theta)
-    particles, log_evidence = smc.initialise(theta, values, values - jax.vmap(target.model.log_prior)(theta))
-    adaptation = adaptation_room.init(adapt, tuning)
-    return SMCState(particles, psi, optimiser.init(psi), tuning, log_evidence, adaptation)
+    """Draw particles from the prior and weigh them by π / q₀, or copy the given θ, all with one weight.
+
+    Copies have no density to be weighed by: the evidence is then a ratio to an unknown constant.
+    """
+    given, psi = params
+    if start == "prior":
+        theta = sample_population(key, target.model, num_particles)
+        values = jax.vmap(lambda t: target(t, psi, batch))(theta)
+        particles, log_evidence = smc.initialise(theta, values, values - jax.vmap(target.model.log_prior)(theta))
+    else:
+        theta = jax.tree.map(lambda leaf: jnp.repeat(leaf[jnp.newaxis], num_particles, axis=0), given)
+        values = jnp.broadcast_to(target(given, psi, batch), (num_particles,))
+        particles, log_evidence = smc.initialise(theta, values, jnp.zeros_like(values))
+    optimiser_state = None if optimiser is None else optimiser.init(psi)
+    return SMCState(particles, psi, optimiser_state, tuning, log_evidence, adaptation_room.init(adapt, tuning))
+
+
+def _psi_optimiser(
+    optimiser: optax.GradientTransformation | None, hold_psi: bool
+) -> optax.GradientTransformation | None:
+    """None for a ψ that is held."""
+    if not hold_psi:
+        return optax.adam(0.01) if optimiser is None else optimiser
+    if optimiser is not None:
+        raise PartbayesError("An optimiser for ψ came together with hold_psi=True: leave one of them out.")
+    return None

@@ -27,23 +27,27 @@ def step(
     batch: Batch,
     *,
     target: Target,
-    optimiser: optax.GradientTransformation,
+    optimiser: optax.GradientTransformation | None,
     kernel: smc.Kernel,
     resampler: Resampler,
     adapt: Adaptation = NOTHING,
 ) -> tuple[SMCState, Info]:
-    """Resample if the effective sample size is low, move and reweight the particles, then move ψ."""
+    """Resample if the effective sample size is low, move and reweight the particles, then move ψ unless it is held."""
     key_resample, key_move = jax.random.split(key)
     resampled_particles, ess, resampled = smc.resample(key_resample, state.particles, resampler)
 
     def log_density(theta: Tree, psi: Tree) -> Array:
         return target(theta, psi, batch)
 
-    particles, moved, gradient = smc.move_with_gradient(
-        key_move, resampled_particles, log_density, state.psi, kernel, state.tuning
-    )
-    gradient = jax.tree.map(lambda g: target.gradient_factor(batch) * g, gradient)
-    psi, optimiser_state, skipped = ascend(optimiser, gradient, state.psi, state.optimiser)
+    psi, optimiser_state, skipped = state.psi, state.optimiser, jnp.array(False)
+    if optimiser is None:
+        particles, moved = smc.move(key_move, resampled_particles, log_density, state.psi, kernel, state.tuning)
+    else:
+        particles, moved, gradient = smc.move_with_gradient(
+            key_move, resampled_particles, log_density, state.psi, kernel, state.tuning
+        )
+        gradient = jax.tree.map(lambda g: target.gradient_factor(batch) * g, gradient)
+        psi, optimiser_state, skipped = ascend(optimiser, gradient, state.psi, state.optimiser)
 
     adaptation, tuning = state.adaptation, advance(state.tuning)
     if adaptation is not None:

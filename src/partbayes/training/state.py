@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from partbayes.algorithm import Info, Posterior
 from partbayes.errors import PartbayesError
@@ -18,11 +17,12 @@ from partbayes.types import Array, Batch, Key, Tree
 
 
 class SMCState(NamedTuple):
-    """Particles of θ, the ψ they belong to, the optimiser's state, the proposal's tuning, log evidence so far."""
+    """Particles of θ, the ψ they belong to, the optimiser's state (None where ψ is held), the proposal's tuning and the
+    log evidence so far."""
 
     particles: ParticleState
     psi: Tree
-    optimiser: optax.OptState
+    optimiser: Any
     tuning: Tuning
     log_evidence: Array
     adaptation: AdaptationState | None = None

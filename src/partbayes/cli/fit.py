@@ -1,0 +1,178 @@
+"""`partbayes fit`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from partbayes.cli.options import AsJson, Categorical, Data, Ignore, Seed, Silent, TargetColumn, TaskOption
+from partbayes.cli.saved import Saved, fingerprint, save_fitted
+from partbayes.cli.saying import note, say, say_json
+from partbayes.errors import PartbayesError
+
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="Model file to write.")]
+Effort = Annotated[
+    Literal["quick", "standard", "thorough"], typer.Option(help="How long to train: better results take longer.")
+]
+MaxTime = Annotated[
+    float | None, typer.Option(metavar="SECONDS", help="End training by then, with what has been learned so far.")
+]
+Method = Annotated[
+    str,
+    typer.Option(
+        help="'default' (a deep ensemble whose first layer is then sampled), or gohsmc, ohsmc, sgsmc, smc_pbnn, vi, "
+        "sghmc, swag, svgd, map."
+    ),
+]
+Noise = Annotated[
+    str | None,
+    typer.Option(
+        help="Regression: 'heteroscedastic' (differs from row to row, the default), 'learned' (the same for all rows), "
+        "or its standard deviation as a number in the target's units."
+    ),
+]
+CheckpointDir = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Save the training to this folder as it goes, so that it can resume.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on from --checkpoint-dir, to the same result bit by bit.")]
+
+
+def fit(
+    data: Data,
+    target: TargetColumn,
+    output: Output,
+    task: TaskOption = "auto",
+    effort: Effort = "standard",
+    max_time: MaxTime = None,
+    method: Method = "default",
+    noise: Noise = None,
+    ignore: Ignore = None,
+    categorical: Categorical = None,
+    seed: Seed = 0,
+    checkpoint_dir: CheckpointDir = None,
+    resume: Resume = False,
+    quiet: Silent = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train on a table and write a model.
+
+    Text columns become one-hot categories, missing numbers the median plus an indicator, and columns of no use are
+    ignored; what was done to which column is printed. `partbayes check` shows it without training.
+
+    Exit codes: 0 done, 1 the request cannot be met (one sentence says why), 130 interrupted.
+
+    \b
+    Examples:
+      partbayes fit houses.csv --target price -o houses.model
+      partbayes fit iris.csv --target species -o iris.model --effort quick
+      partbayes fit wine.csv --target quality --task classification -o wine.model
+      partbayes fit big.parquet --target y -o big.model --checkpoint-dir ck
+      partbayes fit big.parquet --target y -o big.model --checkpoint-dir ck --resume
+      zcat log.csv.gz | partbayes fit - --target load --ignore id -o load.model
+    """
+    from partbayes.data.table import (
+        encode,
+        encode_target,
+        find_problems,
+        infer_schema,
+        read_table,
+        require_writable,
+        with_target,
+    )
+    from partbayes.report import describe_grave, describe_plan, describe_training
+
+    if resume and checkpoint_dir is None:
+        raise PartbayesError("--resume was given without --checkpoint-dir: say which folder to go on from.")
+    require_writable(output)
+    table = with_target(read_table(data, text=categorical or ()), target)
+    schema = infer_schema(table, target, task=task, ignore=ignore or (), categorical=categorical or ())
+    estimator = _estimator(schema.target.task, method, effort, max_time, noise, seed, quiet or as_json)
+    findings = find_problems(table, schema)
+    talk = not (quiet or as_json)
+    if talk:
+        say(describe_plan(table, schema.columns, schema.target))
+        note(describe_grave(findings))
+    x, y = encode(schema, table).x, encode_target(schema.target, table)
+    labels = schema.target.labels
+    _train(estimator, x, [labels[code] for code in y] if labels else y, checkpoint_dir, resume)
+    save_fitted(output, Saved(estimator, schema, fingerprint(x, y)))
+    if as_json:
+        say_json(
+            {
+                "model": str(output),
+                "data": table.name,
+                "rows": len(x),
+                "target": target,
+                "task": schema.target.task,
+                "classes": labels,
+                "columns": [{"name": column.name, "treatment": column.treatment} for column in schema.columns],
+                "seconds": estimator.training_seconds_,
+                "stages": [stage._asdict() for stage in estimator.stages_],
+                "notes": [*table.notes, *describe_grave(findings), *estimator.notes_],
+            }
+        )
+    elif talk:
+        note(estimator.notes_)
+        say(describe_training(estimator.stages_, estimator.training_seconds_))
+        say([f"Model written to {output}"])
+
+
+def _estimator(
+    task: str, method: str, effort: str, max_time: float | None, noise: str | None, seed: int, silent: bool
+) -> Any:
+    from partbayes.estimators import PartialBNNClassifier, PartialBNNRegressor
+
+    if not 0 <= seed < 2**32:
+        raise PartbayesError(f"--seed is {seed}, but a whole number from 0 to 4294967295 is expected.")
+    settings: dict[str, Any] = {
+        "method": method,
+        "effort": effort,
+        "max_time": max_time,
+        "random_state": seed,
+        "verbose": False if silent else None,
+    }
+    if task == "classification":
+        if noise is not None:
+            raise PartbayesError("--noise was given, but the target has classes, which have none: leave it out.")
+        return PartialBNNClassifier(**settings)
+    if noise is not None:
+        settings["noise"] = _number_or_name(noise)
+    return PartialBNNRegressor(**settings)
+
+
+def _number_or_name(noise: str) -> float | str:
+    try:
+        return float(noise)
+    except ValueError:
+        return noise
+
+
+def _train(estimator: Any, x: Any, y: Any, folder: Path | None, resume: bool) -> None:
+    """Fit; when interrupted, say how to go on and leave with 130."""
+    from partbayes.runtime.resumable import Checkpoint
+
+    if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise PartbayesError(
+                f"The checkpoint folder {folder} cannot be made ({error.strerror}): choose another."
+            ) from error
+        if resume and not any(folder.iterdir()):
+            note([f"there is nothing in {folder} to go on from, so training begins anew"])
+    try:
+        estimator.fit(x, y, checkpoint=None if folder is None else Checkpoint(folder, resume))
+    except KeyboardInterrupt:
+        typer.echo(f"partbayes: interrupted; {_how_to_resume(folder)}.", err=True)
+        raise typer.Exit(130) from None
+
+
+def _how_to_resume(folder: Path | None) -> str:
+    if folder is None:
+        return "nothing was kept, --checkpoint-dir DIR would have made it possible to go on"
+    if not any(folder.iterdir()):
+        return f"nothing was saved to {folder} yet, so start anew"
+    return f"to go on, repeat the command with --checkpoint-dir {shlex.quote(str(folder))} --resume"

@@ -1,0 +1,56 @@
+"""Predictions in chunks of rows: memory stays bounded, and a row's prediction does not depend on its company.
+
+Every chunk has the same number of rows (the last one is filled up), so one compiled program serves all calls of a
+model, and a row gets the same numbers alone as among a million.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from partbayes.algorithm import Posterior
+from partbayes.data.scaler import Scaler
+from partbayes.model import Model
+from partbayes.predict import CategoricalMixture, GaussianMixture
+from partbayes.predict.predictive import predictive
+from partbayes.types import Tree
+
+CHUNK_ROWS = 256
+"""Rows that are predicted together, unless the mixture is so large that fewer must do."""
+
+CHUNK_NUMBERS = 2**22
+"""Numbers of one `[components, rows, outputs]` array: 16 MB in float32."""
+
+
+def over_chunks(
+    function: Callable[[Any], Tree],
+    model: Model,
+    posterior: Posterior,
+    scaler: Scaler,
+    x: np.ndarray,
+    num_outputs: int,
+) -> Tree:
+    """`function(mixture)` of every chunk, joined along the rows, its first axis, as numpy arrays."""
+    parts = [
+        jax.tree.map(lambda leaf, used=used: np.asarray(leaf)[:used], function(mixture))
+        for mixture, used in chunks(model, posterior, scaler, x, num_outputs)
+    ]
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+
+def chunks(
+    model: Model, posterior: Posterior, scaler: Scaler, x: np.ndarray, num_outputs: int
+) -> Iterator[tuple[GaussianMixture | CategoricalMixture, int]]:
+    """The mixture of each chunk, and how many of its rows count."""
+    components = posterior.log_weights.size
+    size = int(np.clip(CHUNK_NUMBERS // (components * num_outputs), 1, CHUNK_ROWS))
+    on_device = jax.tree.map(jnp.asarray, posterior)
+    for start in range(0, len(x), size):
+        rows = scaler.transform(x[start : start + size]).astype(on_device.log_weights.dtype)
+        filled = np.pad(rows, ((0, size - len(rows)), (0, 0)), mode="edge")
+        yield predictive(model, on_device, jnp.asarray(filled)), len(rows)

@@ -1,0 +1,81 @@
+"""Weighted rows before training: repeated rows merged, a part set aside for validation, columns standardised."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from partbayes.data.scaler import Scaler, fit_scaler
+from partbayes.types import Batch
+
+FEWEST_TO_SPLIT = 50
+"""Below so many distinct rows none is set aside: a handful of rows tells validation little and training much."""
+
+NEGLIGIBLE = 1e-6
+"""A weighted spread this small beside the unweighted one says that the weights make the column constant."""
+
+
+class Rows(NamedTuple):
+    """`x [N, features]`, `y [N, outputs]` or class numbers `[N]`, `weight [N]`."""
+
+    x: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+
+
+def merge(rows: Rows) -> Rows:
+    """Every distinct row once, with the sum of its weights, in an order that the rows themselves decide.
+
+    A row of weight two and a row given twice are thereby the same data set, so they train to the same model, bit for
+    bit. Rows of weight zero are gone.
+    """
+    x, y, weight = (part[rows.weight > 0] for part in rows)
+    # Adding zero makes one number of 0.0 and -0.0, which compare equal but differ in their bytes.
+    table = np.ascontiguousarray(np.column_stack([x, y]), np.float64) + 0.0
+    as_bytes = table.view(np.dtype((np.void, table.itemsize * table.shape[1])))[:, 0]
+    _, first, member = np.unique(as_bytes, return_index=True, return_inverse=True)
+    return Rows(x[first], y[first], np.bincount(member, weights=weight))
+
+
+def split(rows: Rows, fraction: float, seed: int) -> tuple[Rows, Rows | None]:
+    """Training rows, and a random `fraction` for validation; class labels are shared out in proportion."""
+    total = len(rows.x)
+    if fraction == 0 or total < FEWEST_TO_SPLIT:
+        return rows, None
+    order = np.random.default_rng(seed).permutation(total)
+    kept_for_training = np.zeros(total, bool)
+    if rows.y.ndim == 1:
+        order = order[np.argsort(rows.y[order], kind="stable")]
+        # The first of each class trains, however rare the class is.
+        kept_for_training = np.diff(rows.y[order], prepend=-1) != 0
+    ticks = np.floor(np.arange(total + 1) * fraction)
+    chosen = (np.diff(ticks) > 0) & ~kept_for_training
+    if not chosen.any():
+        return rows, None
+    return _take(rows, order[~chosen]), _take(rows, order[chosen])
+
+
+def weighted_scaler(values: np.ndarray, weight: np.ndarray) -> Scaler:
+    """Mean and standard deviation of each column, every row counted as often as its weight says."""
+    plain = fit_scaler(values)
+    if np.ptp(weight) == 0:
+        return plain
+    share = weight / np.sum(weight)
+    standard = plain.transform(values)
+    mean = share @ standard
+    spread = np.sqrt(share @ np.square(standard - mean))
+    return Scaler(plain.mean + mean * plain.scale, plain.scale * np.where(spread < NEGLIGIBLE, 1.0, spread))
+
+
+def as_batch(rows: Rows, x_scaler: Scaler, y_scaler: Scaler | None) -> Batch:
+    """Standardised, in the precision that JAX runs in; without a `y_scaler`, y holds class numbers."""
+    dtype = jnp.result_type(float)
+    y = rows.y.astype(np.int32) if y_scaler is None else y_scaler.transform(rows.y).astype(dtype)
+    x = x_scaler.transform(rows.x).astype(dtype)
+    return Batch(jnp.asarray(x), jnp.asarray(y), jnp.asarray(rows.weight.astype(dtype)))
+
+
+def _take(rows: Rows, index: np.ndarray) -> Rows:
+    return Rows(*(part[index] for part in rows))

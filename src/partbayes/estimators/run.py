@@ -1,0 +1,140 @@
+"""Run a training as an estimator asks for it: the default recipe, or one method of the table."""
+
+from __future__ import annotations
+
+import math
+import time
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from partbayes.data.batching import steps_per_epoch
+from partbayes.errors import PartbayesError
+from partbayes.estimators.methods import METHODS, STEPS, Plan, as_proposal, build_algorithm, make_plan
+from partbayes.model import Model
+from partbayes.runtime.recipe import Stage, Trained, recipe_for, train
+from partbayes.runtime.resumable import Checkpoint, check_folder, fit_resumable
+from partbayes.runtime.validation import islands_nll
+from partbayes.types import Batch, Key
+
+BY_RECIPE: dict[str, dict[str, int]] = {"default": {}, "ensemble": {"sampling_steps": 0}}
+"""Methods that follow the recipe, and what they change in it: a deep ensemble is its warm start alone."""
+
+
+class Request(NamedTuple):
+    """An estimator's parameters that say how to train, by their names there."""
+
+    method: Any
+    proposal: Any
+    islands: Any
+    particles: Any
+    effort: Any
+    max_time: Any
+    epochs: Any
+    batch_size: Any
+    learning_rate: Any
+    verbose: Any
+
+
+def check_request(request: Request) -> Request:
+    """Complain before training starts; numbers come back as Python's own."""
+    if request.method not in (*BY_RECIPE, *METHODS):
+        known = ", ".join((*BY_RECIPE, *METHODS))
+        raise PartbayesError(f"method is {request.method!r}, but one of {known} is expected.")
+    if request.effort not in STEPS:
+        raise PartbayesError(f"effort is {request.effort!r}, but one of {', '.join(STEPS)} is expected.")
+    if request.proposal is not None:
+        as_proposal(request.proposal)
+        if request.method in BY_RECIPE:
+            raise PartbayesError(
+                "A proposal was given, but the default training moves by its own: leave it out, or use method='gohsmc'."
+            )
+    counts = {name: _count(name, getattr(request, name)) for name in ("islands", "particles", "epochs", "batch_size")}
+    positive = {name: _positive(name, getattr(request, name)) for name in ("max_time", "learning_rate")}
+    return request._replace(**counts, **positive)
+
+
+def run(
+    key: Key,
+    model: Model,
+    data: Batch,
+    validation: Batch | None,
+    request: Request,
+    *,
+    checkpoint: Checkpoint | None = None,
+) -> Trained:
+    """Train as requested; the posterior comes with its islands, the stages with their validation scores."""
+    num_data = data.x.shape[0]
+    overrules = {name: getattr(request, name) for name in ("islands", "particles", "epochs", "batch_size")}
+    overrules["learning_rate"] = request.learning_rate
+    options: dict[str, Any] = {
+        "max_time": request.max_time,
+        "progress": None if request.verbose is None else bool(request.verbose),
+        "checkpoint": checkpoint,
+    }
+    if request.method in BY_RECIPE:
+        recipe = recipe_for(request.effort, num_data, **overrules, **BY_RECIPE[request.method])
+        trained = train(key, model, data, validation, recipe, **options)
+    else:
+        plan = make_plan(request.method, request.effort, num_data, proposal=request.proposal, **overrules)
+        trained = _train_by(plan, key, model, data, validation, **options)
+    if request.max_time is not None and trained.seconds >= request.max_time:
+        note = f"Training was cut short at max_time, {request.max_time:g} seconds: more time may give a better model."
+        return trained._replace(notes=[*trained.notes, note])
+    return trained
+
+
+def _train_by(
+    plan: Plan,
+    key: Key,
+    model: Model,
+    data: Batch,
+    validation: Batch | None,
+    *,
+    max_time: float | None,
+    progress: bool | None,
+    checkpoint: Checkpoint | None,
+) -> Trained:
+    """One stage of one method."""
+    check_folder(checkpoint, [plan.method])
+    started = time.perf_counter()
+    result = fit_resumable(
+        checkpoint,
+        key,
+        build_algorithm(model, plan),
+        model,
+        data,
+        stage=plan.method,
+        num_epochs=plan.epochs,
+        batch_size=plan.batch_size,
+        islands=plan.islands,
+        validation=None if METHODS[plan.method].keep_last else validation,
+        max_time=max_time,
+        progress=progress,
+        label=plan.method,
+    )
+    score = math.nan if validation is None else float(islands_nll(model, result.posterior, validation))
+    seconds = time.perf_counter() - started
+    # Counted from the run, not from the history: a resumed training has epochs behind it.
+    epochs = int(result.run.step) // steps_per_epoch(plan.num_data, plan.batch_size)
+    return Trained(result.posterior, [Stage(plan.method, epochs, seconds, score)], result.notes, seconds)
+
+
+def check_count(name: str, value: Any) -> int:
+    """A whole number of at least one."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise PartbayesError(f"{name} is {value!r}, but a whole number of at least 1 is expected.")
+    return int(value)
+
+
+def _count(name: str, value: Any) -> int | None:
+    return None if value is None else check_count(name, value)
+
+
+def _positive(name: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
+        raise PartbayesError(f"{name} is {value!r}, but a positive number is expected.")
+    return float(value)

@@ -1,0 +1,264 @@
+r"""The default training: a warm-started ensemble of islands, whose stochastic part is then sampled by GOHSMC.
+
+1. **Warm start.** Each island climbs to its own (θ, ψ) by Adam on mini-batches (a deep ensemble); all keep the state of
+   the epoch in which their mixture had the best validation score. Where the noise may differ between rows, half of the
+   epochs come first with one noise level for all of them (the **level start**).
+2. **Adaptation.** ψ stays. Each island's particles set out from its θ and move by Hamiltonian trajectories on the full
+   data, while the step size is steered to its target acceptance.
+3. **Sampling.** The same with the step size frozen; the particles of several iterations are pooled.
+
+Where the sampled mixture has the worse validation score, the warm start's is returned, and a note says so. Without
+sampling steps the warm start is all there is: a deep ensemble.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, get_args
+
+import jax
+import optax
+
+from partbayes import smc
+from partbayes.algorithm import Algorithm, Posterior
+from partbayes.baselines import map_estimate
+from partbayes.data.batching import steps_per_epoch
+from partbayes.errors import PartbayesError
+from partbayes.model import Model
+from partbayes.runtime.loop import Fit
+from partbayes.runtime.resumable import Checkpoint, check_folder, fit_resumable
+from partbayes.runtime.validation import islands_nll
+from partbayes.training import gohsmc, pooled
+from partbayes.types import Batch, Key
+
+Effort = Literal["quick", "standard", "thorough"]
+LEVEL_START, WARM_START, ADAPTATION, SAMPLING = "level start", "warm start", "adaptation", "sampling"
+
+
+class Recipe(NamedTuple):
+    """Plain numbers, so that a recipe can be written down and compared."""
+
+    islands: int = 10
+    particles: int = 2
+    """Per island and iteration."""
+    epochs: int = 300
+    """Of the warm start."""
+    batch_size: int = 64
+    learning_rate: float = 0.01
+    """Adam's, at the start; it falls to zero along a cosine."""
+    leapfrog_steps: int = 20
+    adaptation_steps: int = 150
+    sampling_steps: int = 100
+    keep: int = 10
+    """Iterations that are pooled, spread evenly over the sampling steps."""
+    target_acceptance: float = 0.8
+    weights: Literal["metropolis", "forward"] = "metropolis"
+    """Moves that are accepted or rejected, with equal weights (the asymptotic L-kernel), or always made and weighed
+    (the forward-proposal L-kernel)."""
+    move_rows: int = 20_000
+    """Rows that one move sees: all, or a fresh batch of so many where there are more."""
+
+
+class Stage(NamedTuple):
+    """What a stage took, and the mean validation NLL of the islands' mixture after it (nan without validation)."""
+
+    name: str
+    epochs: int
+    seconds: float
+    validation: float
+
+
+class Trained(NamedTuple):
+    """The posterior to predict with, the stages that led to it, and what to tell people."""
+
+    posterior: Posterior
+    stages: list[Stage]
+    notes: list[str]
+    seconds: float
+
+
+def recipe_for(
+    effort: str, num_data: int, *, islands: int | None = None, particles: int | None = None, **changes: Any
+) -> Recipe:
+    """The recipe of an effort for so many training rows; any field may be changed by name."""
+    if effort not in get_args(Effort):
+        raise PartbayesError(f"The effort is {effort!r}, but one of {', '.join(get_args(Effort))} is expected.")
+    recipe = {
+        "quick": Recipe(islands=5, particles=1, epochs=150, adaptation_steps=60, sampling_steps=40, leapfrog_steps=10),
+        "standard": Recipe(),
+        "thorough": Recipe(islands=20, particles=4, adaptation_steps=300, sampling_steps=300, keep=20),
+    }[effort]
+    # Beyond some hundred thousand steps a larger table is better served by fewer passes in larger batches.
+    batch_size = max(recipe.batch_size, min(1024, num_data // 1000))
+    epochs = max(3, min(recipe.epochs, 100_000 // steps_per_epoch(num_data, batch_size)))
+    given = {"islands": islands, "particles": particles, **changes}
+    sized = recipe._replace(batch_size=batch_size, epochs=epochs)
+    return _check(sized._replace(**{name: value for name, value in given.items() if value is not None}))
+
+
+def train(
+    key: Key,
+    model: Model,
+    data: Batch,
+    validation: Batch | None,
+    recipe: Recipe,
+    *,
+    max_time: float | None = None,
+    progress: bool | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Trained:
+    """Run the stages. `max_time` (seconds) cuts each stage at its share; the result then depends on the machine."""
+    if max_time is not None and not max_time > 0:
+        raise PartbayesError(f"max_time is {max_time}, but a positive number of seconds is expected.")
+    check_folder(checkpoint, [LEVEL_START, WARM_START, SAMPLING])
+    runner = _Runner(model, data, validation, max_time, progress, checkpoint)
+    key_level, key_warm, key_sample = jax.random.split(key, 3)
+    climb: dict[str, Any] = {
+        "batch_size": recipe.batch_size,
+        "islands": recipe.islands,
+        "select": "joint",
+        "patience": None if validation is None else max(20, recipe.epochs // 5),
+    }
+    epochs = recipe.epochs
+    if (level := _level_model(model)) is not None:
+        epochs = -(-recipe.epochs // 2)
+        algorithm = _climber(level, runner.num_data, recipe, epochs)
+        found = runner.run(LEVEL_START, key_level, algorithm, epochs, 0.15, model=level, **climb)
+        climb |= _from_point(found.posterior)
+    warm = runner.run(WARM_START, key_warm, _climber(model, runner.num_data, recipe, epochs), epochs, 0.3, **climb)
+    notes = [f"Warm start: {note}" for note in warm.notes]
+    if recipe.sampling_steps == 0:
+        return runner.finish(warm.posterior, notes)
+
+    sampler = _sampler(model, runner.num_data, recipe)
+    moves: dict[str, Any] = {"batch_size": min(recipe.move_rows, runner.num_data)} | _from_point(warm.posterior)
+    per_epoch = steps_per_epoch(runner.num_data, moves["batch_size"])
+    adapting = -(-recipe.adaptation_steps // per_epoch)
+    total = adapting + -(-recipe.sampling_steps // per_epoch)
+    adapted = runner.run(ADAPTATION, key_sample, sampler, adapting, 0.7, folder=SAMPLING, **moves)
+    sampled = runner.run(SAMPLING, key_sample, sampler, total, 1.0, resume=adapted.run, after=adapting, **moves)
+    notes += [f"Sampling: {note}" for note in sampled.notes]
+    before, after = (stage.validation for stage in runner.stages if stage.name in (WARM_START, SAMPLING))
+    if after > before:
+        scores = f"{before:.4g} to {after:.4g} nats"
+        notes.append(f"Sampling made the validation score worse ({scores}): the warm start's ensemble is used.")
+        return runner.finish(warm.posterior, notes)
+    return runner.finish(sampled.posterior, notes)
+
+
+class _Runner:
+    """What all stages of one training share, and the record of those that are done."""
+
+    def __init__(
+        self,
+        model: Model,
+        data: Batch,
+        validation: Batch | None,
+        max_time: float | None,
+        progress: bool | None,
+        checkpoint: Checkpoint | None,
+    ):
+        self._begun = time.perf_counter()
+        self._model, self._data, self._validation = model, data, validation
+        self._max_time, self._progress, self._checkpoint = max_time, progress, checkpoint
+        self.num_data = data.x.shape[0]
+        self.stages: list[Stage] = []
+
+    def run(
+        self,
+        name: str,
+        key: Key,
+        algorithm: Algorithm,
+        num_epochs: int,
+        share: float,
+        *,
+        model: Model | None = None,
+        folder: str | None = None,
+        after: int = 0,
+        **options: Any,
+    ) -> Fit:
+        """One stage: `num_epochs` in all, `after` of them behind it, done by `share` of the time there is.
+
+        Validation is for the climbing stages, which may overfit; moves sample what they sample.
+        """
+        started = time.perf_counter()
+        left = None if self._max_time is None else max(0.0, share * self._max_time - (started - self._begun))
+        climbs = "select" in options
+        model = self._model if model is None else model
+        fit = fit_resumable(
+            self._checkpoint,
+            key,
+            algorithm,
+            model,
+            self._data,
+            stage=folder or name,
+            num_epochs=num_epochs,
+            max_time=left,
+            progress=self._progress,
+            label=name,
+            validation=self._validation if climbs else None,
+            **options,
+        )
+        epochs = int(fit.run.step) // steps_per_epoch(self.num_data, options["batch_size"]) - after
+        score = math.nan
+        if self._validation is not None:
+            score = float(islands_nll(model, fit.posterior, self._validation))
+        self.stages.append(Stage(name, epochs, time.perf_counter() - started, score))
+        return fit
+
+    def finish(self, posterior: Posterior, notes: list[str]) -> Trained:
+        return Trained(posterior, self.stages, notes, time.perf_counter() - self._begun)
+
+
+def _from_point(posterior: Posterior) -> dict[str, Any]:
+    """Where the next stage starts: each surviving island's first particle, and its ψ."""
+    point = (jax.tree.map(lambda leaf: leaf[:, 0], posterior.theta), posterior.psi)
+    return {"params": point, "islands": posterior.log_weights.shape[0]}
+
+
+# The same objects for the same settings, so that a second training compiles nothing.
+
+
+@lru_cache(maxsize=32)
+def _level_model(model: Model) -> Model | None:
+    level = model.level_log_likelihood
+    return None if level is None else model._replace(log_likelihood=level, level_log_likelihood=None)
+
+
+@lru_cache(maxsize=64)
+def _climber(model: Model, num_data: int, recipe: Recipe, epochs: int) -> Algorithm:
+    num_steps = epochs * steps_per_epoch(num_data, recipe.batch_size)
+    schedule = optax.cosine_decay_schedule(recipe.learning_rate, num_steps)
+    return map_estimate(model, num_data, optimiser=optax.adam(schedule))
+
+
+@lru_cache(maxsize=32)
+def _sampler(model: Model, num_data: int, recipe: Recipe) -> Algorithm:
+    sampler = gohsmc(
+        model,
+        num_data,
+        num_particles=recipe.particles,
+        proposal=smc.hmc(recipe.leapfrog_steps),
+        lkernel=smc.asymptotic() if recipe.weights == "metropolis" else smc.forward_proposal(),
+        denominator="same_batch",
+        resampler=smc.adaptive(smc.systematic()),
+        hold_psi=True,
+        start="given",
+        warmup_steps=recipe.adaptation_steps,
+        target_acceptance=recipe.target_acceptance,
+    )
+    every = max(1, recipe.sampling_steps // recipe.keep)  # spread over all of them
+    return pooled(sampler, burn_in=recipe.adaptation_steps, every=every, keep=recipe.keep)
+
+
+def _check(recipe: Recipe) -> Recipe:
+    if recipe.weights not in ("metropolis", "forward"):
+        raise PartbayesError(f"The recipe's weights are {recipe.weights!r}, but metropolis or forward is expected.")
+    for name, value in recipe._asdict().items():
+        if isinstance(value, str):
+            continue
+        if value < 0 or (value == 0 and name != "sampling_steps"):
+            raise PartbayesError(f"The recipe's {name} is {value}, but a positive number is needed.")
+    return recipe

@@ -1,0 +1,113 @@
+"""The default training: its stages, its promise to resume to the same bits, and what it tells people."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import numpy as np
+import pytest
+from problems import small_network, trees_equal
+
+from partbayes.errors import PartbayesError
+from partbayes.runtime import resumable
+from partbayes.runtime.recipe import Recipe, recipe_for, train
+from partbayes.runtime.resumable import Checkpoint
+from partbayes.types import Batch
+
+SMALL = Recipe(islands=2, particles=3, epochs=6, batch_size=8, adaptation_steps=6, sampling_steps=6, keep=2)
+MODEL, DATA = small_network(stochastic=["network/layers/0", "likelihood"])
+TRAIN, VALIDATION = (Batch(*(field[rows] for field in DATA)) for rows in (slice(16), slice(16, 24)))
+
+
+def run(**options):
+    options = {"validation": VALIDATION, "progress": False} | options
+    return train(jax.random.key(0), MODEL, TRAIN, options.pop("validation"), SMALL, **options)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return run()
+
+
+def test_stages_and_shapes(whole):
+    assert [stage.name for stage in whole.stages] == ["warm start", "adaptation", "sampling"]
+    assert [stage.epochs for stage in whole.stages] == [6, 6, 6]
+    assert all(math.isfinite(stage.validation) for stage in whole.stages)
+    rows = whole.posterior.log_weights.shape
+    assert rows == ((2, 6) if not whole.notes else (2, 1))
+    assert np.allclose(np.exp(np.asarray(whole.posterior.log_weights)).sum(axis=1), 1.0, atol=1e-5)
+
+
+def test_a_noise_that_differs_between_rows_starts_level():
+    model, _ = small_network(sigma="heteroscedastic")
+    result = train(jax.random.key(0), model, TRAIN, VALIDATION, SMALL, progress=False)
+    assert [stage.name for stage in result.stages] == ["level start", "warm start", "adaptation", "sampling"]
+    assert [stage.epochs for stage in result.stages] == [3, 3, 6, 6]
+
+
+def test_without_sampling_steps_it_is_a_deep_ensemble():
+    result = train(jax.random.key(0), MODEL, TRAIN, VALIDATION, SMALL._replace(sampling_steps=0), progress=False)
+    assert [stage.name for stage in result.stages] == ["warm start"]
+    assert result.posterior.log_weights.shape == (2, 1)
+
+
+def test_without_validation_the_sampled_posterior_is_used():
+    result = run(validation=None)
+    assert result.posterior.log_weights.shape == (2, 6)
+    assert all(math.isnan(stage.validation) for stage in result.stages)
+
+
+def test_a_sampled_mixture_that_validates_worse_is_not_used(monkeypatch):
+    scores = iter([0.5, 0.6, 0.7])
+    monkeypatch.setattr("partbayes.runtime.recipe.islands_nll", lambda *args: next(scores))
+    result = run()
+    assert result.posterior.log_weights.shape == (2, 1)
+    assert "warm start's ensemble is used" in result.notes[-1]
+
+
+@pytest.mark.parametrize("stop_at", [3, 9, 15])
+def test_an_interrupted_run_resumes_to_the_same_bits(whole, tmp_path, monkeypatch, stop_at):
+    """Stopped in each of the three stages; the interrupt arrives while an epoch is running."""
+    calls = 0
+    true_fit = resumable.fit
+
+    def interrupted_fit(*args, on_epoch, **options):
+        def count(*record):
+            nonlocal calls
+            calls += 1
+            if calls == stop_at:
+                raise KeyboardInterrupt
+            on_epoch(*record)
+
+        return true_fit(*args, on_epoch=count, **options)
+
+    monkeypatch.setattr(resumable, "fit", interrupted_fit)
+    with pytest.raises(KeyboardInterrupt):
+        run(checkpoint=Checkpoint(tmp_path / "run", description={"width": 5}))
+    monkeypatch.setattr(resumable, "fit", true_fit)
+    with pytest.raises(PartbayesError, match="already holds a run"):
+        run(checkpoint=Checkpoint(tmp_path / "run", description={"width": 5}))
+    with pytest.raises(PartbayesError, match="other settings"):
+        run(checkpoint=Checkpoint(tmp_path / "run", resume=True, description={"width": 6}))
+    resumed = run(checkpoint=Checkpoint(tmp_path / "run", resume=True, description={"width": 5}))
+    assert trees_equal(resumed.posterior, whole.posterior)
+
+
+def test_time_is_kept(whole):
+    """A limit that has passed at once leaves one epoch a stage."""
+    result = run(max_time=1e-9)
+    assert [stage.epochs for stage in result.stages] == [1, 1, 1]
+    with pytest.raises(PartbayesError, match="max_time"):
+        run(max_time=0.0)
+
+
+def test_recipes_fit_the_table():
+    assert recipe_for("standard", 1000) == Recipe()
+    large = recipe_for("standard", 1_000_000)
+    assert large.epochs * (1_000_000 / large.batch_size) <= 110_000
+    assert recipe_for("quick", 500, islands=3, particles=None).islands == 3
+    with pytest.raises(PartbayesError, match="quick, standard, thorough"):
+        recipe_for("lazy", 100)
+    with pytest.raises(PartbayesError, match="islands"):
+        recipe_for("quick", 100, islands=0)
