@@ -38,6 +38,13 @@ hypothesis.settings.register_profile("partbayes", deadline=None, derandomize=Tru
 hypothesis.settings.load_profile("partbayes")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _compiled_code_goes_with_its_module() -> Iterator[None]:
+    """Each program holds memory maps, of which a process may have some 65,000: keeping all of them ends in a crash."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def x64() -> Iterator[None]:
     """float64 for one test."""

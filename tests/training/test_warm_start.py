@@ -26,11 +26,11 @@ def test_given_start_is_copied_and_psi_stays():
     model, data = small_network()
     params = model.init(jax.random.key(0))
     algorithm = sampler(model, 24, step_size=0.05)
-    state = algorithm.init(jax.random.key(1), params, data)
+    state = jax.jit(algorithm.init)(jax.random.key(1), params, data)
     copies = jax.tree.map(lambda leaf: jnp.stack([leaf] * 6), params[0])
     assert trees_equal(state.particles.theta, copies)
     assert jnp.allclose(jnp.exp(state.particles.log_weights), 1 / 6)
-    new, _ = algorithm.step(jax.random.key(2), state, data)
+    new, _ = jax.jit(algorithm.step)(jax.random.key(2), state, data)
     assert trees_equal(new.psi, params[1])
     assert not trees_equal(new.particles.theta, state.particles.theta)
 

@@ -138,7 +138,8 @@ def train(
     adapting = -(-recipe.adaptation_steps // per_epoch)
     total = adapting + -(-recipe.sampling_steps // per_epoch)
     adapted = runner.run(ADAPTATION, key_sample, sampler, adapting, 0.7, folder=SAMPLING, **moves)
-    sampled = runner.run(SAMPLING, key_sample, sampler, total, 1.0, resume=adapted.run, after=adapting, **moves)
+    behind = int(adapted.run.step) // per_epoch
+    sampled = runner.run(SAMPLING, key_sample, sampler, total, 1.0, resume=adapted.run, after=behind, **moves)
     notes += [f"Sampling: {note}" for note in sampled.notes]
     before, after = (stage.validation for stage in runner.stages if stage.name in (WARM_START, SAMPLING))
     if after > before:
