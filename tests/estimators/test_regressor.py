@@ -136,7 +136,7 @@ def test_bring_your_own_network(curve, quickest):
 def test_time_may_be_limited(curve, quickest):
     model = PartialBNNRegressor(**{**quickest, "epochs": 10_000_000}, max_time=1e-3).fit(*curve)
     assert model.n_iter_ < 10
-    assert "max_time" in model.notes_[-1]
+    assert "time limit" in model.notes_[-1]
 
 
 def test_a_training_is_resumed_only_as_it_was(curve, quickest, tmp_path):

@@ -18,13 +18,13 @@ Effort = Annotated[
     Literal["quick", "standard", "thorough"], typer.Option(help="How long to train: better results take longer.")
 ]
 MaxTime = Annotated[
-    float | None, typer.Option(metavar="SECONDS", help="End training by then, with what has been learned so far.")
+    float | None, typer.Option(metavar="SECONDS", help="Cut each stage of training at its share of this time.")
 ]
 Method = Annotated[
     str,
     typer.Option(
-        help="'default' (a deep ensemble whose first layer is then sampled), or gohsmc, ohsmc, sgsmc, smc_pbnn, vi, "
-        "sghmc, swag, svgd, map."
+        help="'default' (a deep ensemble whose first layer is then sampled), or ensemble, gohsmc, ohsmc, sgsmc, "
+        "smc_pbnn, vi, sghmc, swag, svgd, map."
     ),
 ]
 Noise = Annotated[

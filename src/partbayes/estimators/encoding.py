@@ -151,8 +151,10 @@ def _spec(model: dict[str, Any], arrays: dict[str, np.ndarray], given: dict[str,
 def _posterior(model: Model, arrays: dict[str, np.ndarray]) -> Posterior:
     """The model's own trees, filled from the file."""
     log_weights = arrays["log_weights"]
-    if log_weights.ndim != 2 or log_weights.size == 0:
+    if log_weights.ndim != 2 or log_weights.size == 0 or log_weights.dtype.kind != "f":
         raise Damaged("its weights are not [islands, particles]")
+    if not np.allclose(np.exp(log_weights.astype(np.float64)).sum(axis=1), 1.0, atol=1e-3):  # nan is not close
+        raise Damaged("its weights do not add up to one")
     theta, psi = jax.eval_shape(model.init, jax.random.key(0))
 
     def fill(tree: Tree, prefix: str, axes: tuple[int, ...]) -> Tree:
@@ -186,6 +188,8 @@ def _array(arrays: dict[str, np.ndarray], name: str, shape: tuple[int, ...]) -> 
     if name not in arrays or arrays[name].shape != shape or arrays[name].dtype.kind != "f":
         found = f"{arrays[name].dtype} {arrays[name].shape}" if name in arrays else "missing"
         raise Damaged(f"the array {name} is {found}, not floats {shape}")
+    if not np.isfinite(arrays[name]).all():
+        raise Damaged(f"the array {name} holds values that are not finite")
     return arrays[name]
 
 

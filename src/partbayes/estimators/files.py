@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from partbayes._version import __version__
 from partbayes.errors import PartbayesError
 from partbayes.estimators.base import PartialBNN
-from partbayes.estimators.container import METADATA_KEY, read_container, write_atomically
+from partbayes.estimators.container import METADATA_KEY, Damaged, read_container, write_atomically
 from partbayes.estimators.encoding import CODE, FORMAT_VERSION, arrays_of, describe, restore
 
 
@@ -71,7 +71,10 @@ def load_model(
         if value is not None and parameter not in not_saved:
             raise PartbayesError(f"{parameter} was passed, but {name!r} already has it: leave it out.")
     try:
-        return restore(metadata, arrays, given), metadata["extra"]
+        extra = metadata["extra"]
+        if not isinstance(extra, dict):
+            raise Damaged("its extra part is no table of names")
+        return restore(metadata, arrays, given), extra
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
         reason = f"{error}".rstrip(".").splitlines()[0] if f"{error}" else type(error).__name__
         passed = " and ".join(parameter for parameter, value in given.items() if value is not None)

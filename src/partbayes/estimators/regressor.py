@@ -28,7 +28,8 @@ class PartialBNNRegressor(RegressorMixin, PartialBNN):
     no tuning from a hundred to a million rows.
 
     - `method`: "default" trains a deep ensemble and then samples its stochastic layer (`partbayes.runtime.recipe`);
-      or "gohsmc", "ohsmc", "sgsmc", "smc_pbnn", "vi", "sghmc", "swag", "svgd", "map" (with islands: a deep ensemble).
+      or "ensemble" (without the sampling), "gohsmc", "ohsmc", "sgsmc", "smc_pbnn", "vi", "sghmc", "swag", "svgd",
+      "map".
     - `proposal`: how particles move, for methods that leave it open: a name ("langevin", "hmc", "random_walk", "nuts",
       "nuts_adjusted", "chees", "second_order") or any `partbayes.smc` proposal.
     - `stochastic`: what is random: "first", "last", "all", path prefixes, or a predicate on (path, leaf).

@@ -66,6 +66,10 @@ def run(
 ) -> Trained:
     """Train as requested; the posterior comes with its islands, the stages with their validation scores."""
     num_data = data.x.shape[0]
+    if request.max_time is not None and checkpoint is not None and checkpoint.resume:
+        raise PartbayesError(
+            "A resumed training came with max_time, but where a time limit ends it cannot be repeated: leave one out."
+        )
     overrules = {name: getattr(request, name) for name in ("islands", "particles", "epochs", "batch_size")}
     overrules["learning_rate"] = request.learning_rate
     options: dict[str, Any] = {
@@ -75,14 +79,9 @@ def run(
     }
     if request.method in BY_RECIPE:
         recipe = recipe_for(request.effort, num_data, **overrules, **BY_RECIPE[request.method])
-        trained = train(key, model, data, validation, recipe, **options)
-    else:
-        plan = make_plan(request.method, request.effort, num_data, proposal=request.proposal, **overrules)
-        trained = _train_by(plan, key, model, data, validation, **options)
-    if request.max_time is not None and trained.seconds >= request.max_time:
-        note = f"Training was cut short at max_time, {request.max_time:g} seconds: more time may give a better model."
-        return trained._replace(notes=[*trained.notes, note])
-    return trained
+        return train(key, model, data, validation, recipe, **options)
+    plan = make_plan(request.method, request.effort, num_data, proposal=request.proposal, **overrules)
+    return _train_by(plan, key, model, data, validation, **options)
 
 
 def _train_by(

@@ -90,6 +90,7 @@ def fit(
     run = resume if resume is not None else start(key, algorithm, model, train, **options)
     advance = partial(_run_epoch, algorithm=algorithm, model=model, batch_size=min(batch_size, num_data), select=select)
     history: list[dict[str, float]] = []
+    cut: list[str] = []
     compile_seconds = math.nan
     first = int(run.step) // length
     with EpochProgress(num_epochs, show=progress, label=label) as bar:
@@ -105,9 +106,11 @@ def fit(
             bar.update(epoch + 1, history[-1])
             if on_epoch is not None:
                 on_epoch(run, history[-1])
-            if max_time is not None and time.perf_counter() - started >= max_time:
+            if max_time is not None and time.perf_counter() - started >= max_time and epoch + 1 < num_epochs:
+                cut = [f"The time limit ended it after {epoch + 1} of {num_epochs} epochs."]
                 break
     posterior, notes = _surviving(run, algorithm, validation is not None)
+    notes += cut
     return Fit(posterior, run, history, notes, time.perf_counter() - started, compile_seconds)
 
 
@@ -258,6 +261,11 @@ def _surviving(run: Run, algorithm: Algorithm, validated: bool) -> tuple[Posteri
     """The posterior without lost islands, and a sentence on what was left out."""
     posterior = run.best if validated else jax.vmap(algorithm.posterior)(run.state)
     alive = np.flatnonzero(np.asarray(run.alive))
+    if validated and not np.isfinite(np.asarray(run.best_loss)[alive]).any():
+        raise PartbayesError(
+            "The validation score was never finite, so no state could be chosen by it: check the validation rows, and "
+            "use a smaller learning rate."
+        )
     if len(alive) == run.alive.shape[0]:
         return posterior, []
     note = f"{run.alive.shape[0] - len(alive)} of {run.alive.shape[0]} islands diverged and were left out."

@@ -91,7 +91,7 @@ def recipe_for(
         "thorough": Recipe(islands=20, particles=4, adaptation_steps=300, sampling_steps=300, keep=20),
     }[effort]
     # Beyond some hundred thousand steps a larger table is better served by fewer passes in larger batches.
-    batch_size = max(recipe.batch_size, min(1024, num_data // 1000))
+    batch_size = changes.get("batch_size") or max(recipe.batch_size, min(1024, num_data // 1000))
     epochs = max(3, min(recipe.epochs, 100_000 // steps_per_epoch(num_data, batch_size)))
     given = {"islands": islands, "particles": particles, **changes}
     sized = recipe._replace(batch_size=batch_size, epochs=epochs)
@@ -121,14 +121,16 @@ def train(
         "select": "joint",
         "patience": None if validation is None else max(20, recipe.epochs // 5),
     }
+    notes: list[str] = []
     epochs = recipe.epochs
     if (level := _level_model(model)) is not None:
         epochs = -(-recipe.epochs // 2)
         algorithm = _climber(level, runner.num_data, recipe, epochs)
         found = runner.run(LEVEL_START, key_level, algorithm, epochs, 0.15, model=level, **climb)
+        notes += [f"Level start: {note}" for note in found.notes]
         climb |= _from_point(found.posterior)
     warm = runner.run(WARM_START, key_warm, _climber(model, runner.num_data, recipe, epochs), epochs, 0.3, **climb)
-    notes = [f"Warm start: {note}" for note in warm.notes]
+    notes += [f"Warm start: {note}" for note in warm.notes]
     if recipe.sampling_steps == 0:
         return runner.finish(warm.posterior, notes)
 
@@ -138,11 +140,11 @@ def train(
     adapting = -(-recipe.adaptation_steps // per_epoch)
     total = adapting + -(-recipe.sampling_steps // per_epoch)
     adapted = runner.run(ADAPTATION, key_sample, sampler, adapting, 0.7, folder=SAMPLING, **moves)
-    behind = int(adapted.run.step) // per_epoch
+    behind = min(adapting, int(adapted.run.step) // per_epoch)  # a restored run may be further on
     sampled = runner.run(SAMPLING, key_sample, sampler, total, 1.0, resume=adapted.run, after=behind, **moves)
     notes += [f"Sampling: {note}" for note in sampled.notes]
     before, after = (stage.validation for stage in runner.stages if stage.name in (WARM_START, SAMPLING))
-    if after > before:
+    if validation is not None and not after <= before:  # nan is no improvement
         scores = f"{before:.4g} to {after:.4g} nats"
         notes.append(f"Sampling made the validation score worse ({scores}): the warm start's ensemble is used.")
         return runner.finish(warm.posterior, notes)
@@ -202,7 +204,7 @@ class _Runner:
             validation=self._validation if climbs else None,
             **options,
         )
-        epochs = int(fit.run.step) // steps_per_epoch(self.num_data, options["batch_size"]) - after
+        epochs = min(num_epochs, int(fit.run.step) // steps_per_epoch(self.num_data, options["batch_size"])) - after
         score = math.nan
         if self._validation is not None:
             score = float(islands_nll(model, fit.posterior, self._validation))
@@ -244,7 +246,8 @@ def _sampler(model: Model, num_data: int, recipe: Recipe) -> Algorithm:
         proposal=smc.hmc(recipe.leapfrog_steps),
         lkernel=smc.asymptotic() if recipe.weights == "metropolis" else smc.forward_proposal(),
         denominator="same_batch",
-        resampler=smc.adaptive(smc.systematic()),
+        # Two particles have an effective size of at least one, so a threshold of one half would never be met.
+        resampler=smc.adaptive(smc.systematic(), fraction=0.75),
         hold_psi=True,
         start="given",
         warmup_steps=recipe.adaptation_steps,
@@ -257,6 +260,12 @@ def _sampler(model: Model, num_data: int, recipe: Recipe) -> Algorithm:
 def _check(recipe: Recipe) -> Recipe:
     if recipe.weights not in ("metropolis", "forward"):
         raise PartbayesError(f"The recipe's weights are {recipe.weights!r}, but metropolis or forward is expected.")
+    if recipe.weights == "forward" and recipe.particles < 2:
+        raise PartbayesError("The recipe's weights are 'forward', but one particle cannot be weighed: use two or more.")
+    if not 0 < recipe.target_acceptance < 1:
+        raise PartbayesError(
+            f"The recipe's target_acceptance is {recipe.target_acceptance}, but a number between 0 and 1 is expected."
+        )
     for name, value in recipe._asdict().items():
         if isinstance(value, str):
             continue

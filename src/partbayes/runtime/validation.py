@@ -40,8 +40,8 @@ def mixture_log_prob(model: Model, posterior: Posterior, batch: Batch) -> Array:
 def joint_log_prob(log_prob: Array, alive: Array) -> Array:
     """The mixture of the living islands, `[K, M]`: the same row for each."""
     share = jnp.where(alive, -jnp.log(jnp.maximum(1, jnp.sum(alive))), -jnp.inf)
-    # An island that is lost may say nan, which no weight of zero would remove.
-    rows = jnp.where(alive[:, None], log_prob, -jnp.inf)
+    # An island that is lost may say nan, which no weight of zero would remove; a living one that does is no help.
+    rows = jnp.where(alive[:, None] & ~jnp.isnan(log_prob), log_prob, -jnp.inf)
     return jnp.broadcast_to(jax.nn.logsumexp(rows + share[:, None], axis=0), log_prob.shape)
 
 
