@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import io
 import json
@@ -11,45 +10,18 @@ import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import refused, run
 
-from partbayes import cli
 from partbayes.cli import fit as fit_module
 from partbayes.errors import PartbayesError
 from partbayes.estimators import PartialBNNClassifier, PartialBNNRegressor, load_model, save_model
 
 ROWS = 120
 SMALL = {"method": "map", "hidden": (8,), "islands": 2, "epochs": 60, "learning_rate": 0.05}
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def run(*args: object) -> Result:
-    """Run the command line in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    code = 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            cli.main([str(arg) for arg in args])
-        except SystemExit as stopped:
-            code = int(stopped.code or 0)
-    return Result(code, out.getvalue(), err.getvalue())
-
-
-def refused(result: Result, *words: str) -> None:
-    """One sentence on standard error, exit code 1."""
-    assert result.code == 1, result
-    assert result.out == "" and result.err.startswith("partbayes: ") and result.err.count("\n") == 1, result
-    for word in words:
-        assert word in result.err, result.err
 
 
 def houses(seed: int, rows: int = ROWS) -> pd.DataFrame:

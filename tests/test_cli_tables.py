@@ -2,54 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pytest
-
-from partbayes import cli
+from command_line import refused, run
 
 ROWS = 40
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def run(*args: object) -> Result:
-    """Run the command line in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    code = 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            cli.main([str(arg) for arg in args])
-        except SystemExit as stopped:
-            code = int(stopped.code or 0)
-    return Result(code, out.getvalue(), err.getvalue())
 
 
 def good() -> pd.DataFrame:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"size": rng.normal(size=ROWS), "colour": rng.choice(["red", "blue"], ROWS)})
     return frame.assign(price=frame["size"] + 0.1 * rng.normal(size=ROWS))
-
-
-def refused(result: Result, *words: str) -> None:
-    """One sentence on standard error, exit code 1."""
-    assert result.code == 1, result
-    assert result.out == "" and result.err.startswith("partbayes: ") and result.err.count("\n") == 1, result
-    assert "Traceback" not in result.err
-    for word in words:
-        assert word in result.err, result.err
 
 
 @pytest.fixture

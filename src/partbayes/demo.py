@@ -12,7 +12,7 @@ from partbayes.data import Splits, load, split
 from partbayes.estimators import PartialBNNRegressor
 from partbayes.predict import GaussianMixture, regression_metrics
 from partbayes.report import save_overview
-from partbayes.runtime.recipe import Stage
+from partbayes.runtime.stages import Stage
 
 
 class Demo(NamedTuple):

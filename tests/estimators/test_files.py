@@ -13,7 +13,7 @@ from safetensors.numpy import load as from_safetensors
 from safetensors.numpy import save as to_safetensors
 
 from partbayes.errors import PartbayesError
-from partbayes.estimators import PartialBNNClassifier, PartialBNNRegressor, container, load_model, save_model
+from partbayes.estimators import PartialBNNClassifier, PartialBNNRegressor, load_model, save_model
 from partbayes.model import mlp
 
 
@@ -170,6 +170,13 @@ CHANGES = {
         a.update(log_weights=np.ones((0, 0), np.float32)),
         m["schema"]["arrays"].update(log_weights=[0, 0]),
     ),
+    "weights of whole numbers": lambda m, a: a.update(log_weights=np.zeros(a["log_weights"].shape, np.int32)),
+    "weights that do not add up": lambda m, a: a.update(log_weights=a["log_weights"] + 5),
+    "weights that are none": lambda m, a: a.update(log_weights=a["log_weights"] * np.nan),
+    "parameters that are not finite": lambda m, a: a.update(
+        {name: np.full_like(values, np.inf) for name, values in a.items() if name.startswith("psi/")}
+    ),
+    "an extra part of another type": lambda m, a: m.update(extra=["table"]),
     "a wider network": lambda m, a: m["model"].update(hidden=[17]),
     "a network beyond memory": lambda m, a: m["model"].update(hidden=[10**12]),
     "hidden layers of text": lambda m, a: m["model"].update(hidden="wide"),
@@ -206,7 +213,7 @@ def test_nothing_is_overwritten_when_writing_fails(regressor, saved, monkeypatch
     def no_space(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(container.os, "fsync", no_space)
+    monkeypatch.setattr(os, "fsync", no_space)
     with pytest.raises(PartbayesError, match="No space left on device"):
         regressor.save(saved)
     assert saved.read_bytes() == before

@@ -139,6 +139,13 @@ def test_time_may_be_limited(curve, quickest):
     assert "time limit" in model.notes_[-1]
 
 
+def test_rows_too_far_off_to_be_represented_are_refused(curve, quickest):
+    far = curve.x.copy()
+    far[0, 0] = 1e300
+    with pytest.raises(PartbayesError, match="x holds values too large for float32"):
+        PartialBNNRegressor(**quickest).fit(*curve, validation=(far, curve.y))
+
+
 def test_a_training_is_resumed_only_as_it_was(curve, quickest, tmp_path):
     whole = PartialBNNRegressor(**quickest).fit(*curve, checkpoint=tmp_path)
     with pytest.raises(PartbayesError, match="already holds a run"):
@@ -146,6 +153,8 @@ def test_a_training_is_resumed_only_as_it_was(curve, quickest, tmp_path):
     again = PartialBNNRegressor(**quickest, verbose=False).fit(*curve, checkpoint=Checkpoint(tmp_path, resume=True))
     np.testing.assert_array_equal(again.predict(curve.x), whole.predict(curve.x))
     assert again.n_iter_ == whole.n_iter_ == 5
+    with pytest.raises(PartbayesError, match="cannot be repeated"):
+        PartialBNNRegressor(**quickest, max_time=9).fit(*curve, checkpoint=Checkpoint(tmp_path, resume=True))
     for changed, name in (({"learning_rate": 0.5}, "learning_rate"), ({"random_state": 1}, "random_state")):
         with pytest.raises(PartbayesError, match=f"other settings \\({name}"):
             PartialBNNRegressor(**{**quickest, **changed}).fit(*curve, checkpoint=Checkpoint(tmp_path, resume=True))

@@ -10,6 +10,7 @@ import pytest
 from problems import small_network, trees_close, trees_equal
 
 from partbayes import tree as tm
+from partbayes.errors import PartbayesError
 from partbayes.runtime import fit, loop, mixture_nll
 from partbayes.training import gohsmc, ohsmc
 
@@ -175,3 +176,27 @@ def mixture_rows(model, island, batch):
     """log p of each row under one island."""
     rows = [model.log_likelihood(tm.gather(island.theta, j), island.psi, batch) for j in range(6)]
     return jax.nn.logsumexp(jnp.stack(rows) + island.log_weights[:, None], axis=0)
+
+
+def test_a_validation_score_that_is_never_finite_is_refused():
+    """No state could be chosen by it, and the starting one must not pass for a trained one."""
+    model, data = small_network()
+    hopeless = data._replace(y=data.y.at[0].set(jnp.nan))
+    for select in ("island", "joint"):
+        with pytest.raises(PartbayesError, match="never finite"):
+            fit(
+                jax.random.key(0),
+                build(model),
+                model,
+                data,
+                num_epochs=1,
+                batch_size=8,
+                validation=hopeless,
+                select=select,
+            )
+
+
+def test_a_time_limit_is_told():
+    model, data = small_network()
+    result = fit(jax.random.key(0), build(model), model, data, num_epochs=3, batch_size=8, max_time=1e-9)
+    assert result.notes == ["The time limit ended it after 1 of 3 epochs."]

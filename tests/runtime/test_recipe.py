@@ -60,7 +60,7 @@ def test_without_validation_the_sampled_posterior_is_used():
 
 def test_a_sampled_mixture_that_validates_worse_is_not_used(monkeypatch):
     scores = iter([0.5, 0.6, 0.7])
-    monkeypatch.setattr("partbayes.runtime.recipe.islands_nll", lambda *args: next(scores))
+    monkeypatch.setattr("partbayes.runtime.stages.islands_nll", lambda *args: next(scores))
     result = run()
     assert result.posterior.log_weights.shape == (2, 1)
     assert "warm start's ensemble is used" in result.notes[-1]

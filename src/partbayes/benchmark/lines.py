@@ -4,13 +4,35 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from partbayes.errors import PartbayesError
 
 Line: TypeAlias = dict[str, Any]
+
+
+def grid(
+    preset: str,
+    datasets: tuple[Sequence[str], Collection[str]],
+    methods: tuple[Sequence[str], Collection[str]],
+    seeds: int,
+    config: Line,
+) -> list[Line]:
+    """A preset's units, seed by seed so that an unfinished grid is balanced; kinds are (names wanted, names known)."""
+    for kind, (wanted, known) in (("data set", datasets), ("method", methods)):
+        for name in wanted:
+            if name not in known:
+                raise PartbayesError(f"There is no {kind} {name!r}: choose among {', '.join(known)}.")
+    if seeds < 1:
+        raise PartbayesError(f"{seeds} seeds were asked for, but at least one is needed.")
+    return [
+        {"preset": preset, "dataset": dataset, "method": method, "seed": seed, "config": config}
+        for seed in range(seeds)
+        for dataset in datasets[0]
+        for method in methods[0]
+    ]
 
 
 def read_lines(path: str | os.PathLike[str]) -> list[Line]:

@@ -12,11 +12,10 @@ import jax
 import numpy as np
 
 from partbayes.algorithm import Algorithm
-from partbayes.benchmark.lines import Line
+from partbayes.benchmark.lines import Line, grid
 from partbayes.benchmark.methods import METHODS
 from partbayes.benchmark.settings import STANDARDISED_TARGETS, PaperSettings
 from partbayes.data import DATASETS, as_batch, load, split, standardise
-from partbayes.errors import PartbayesError
 from partbayes.model import Model, gaussian, mlp, partial_bnn
 from partbayes.predict import GaussianMixture, paper_metrics, regression_metrics
 from partbayes.predict.predictive import predictive
@@ -24,20 +23,8 @@ from partbayes.runtime import fit
 
 
 def paper_units(datasets: list[str], methods: list[str], seeds: int, settings: PaperSettings) -> list[Line]:
-    """The grid, seed by seed so that an unfinished one is balanced."""
-    for kind, names, known in (("data set", datasets, DATASETS), ("method", methods, METHODS)):
-        for name in names:
-            if name not in known:
-                raise PartbayesError(f"There is no {kind} {name!r}: choose among {', '.join(known)}.")
-    if seeds < 1:
-        raise PartbayesError(f"{seeds} seeds were asked for, but at least one is needed.")
-    config = settings._asdict()
-    return [
-        {"preset": "paper", "dataset": dataset, "method": method, "seed": seed, "config": config}
-        for seed in range(seeds)
-        for dataset in datasets
-        for method in methods
-    ]
+    """The paper's table, and methods that it does not have."""
+    return grid("paper", (datasets, DATASETS), (methods, METHODS), seeds, settings._asdict())
 
 
 def run_paper_unit(unit: Line, data_dir: str | Path | None = None, predictions: str | Path | None = None) -> Line:

@@ -66,7 +66,9 @@ def as_batch(dataset: Dataset, dtype: DTypeLike | None = None) -> Batch:
         with np.errstate(over="ignore"):
             values = values.astype(dtype)
         if not np.isfinite(values).all():
-            raise PartbayesError(f"{name} holds values too large for {dtype}; standardise it first.")
+            raise PartbayesError(
+                f"{name} holds values too large for {dtype}: standardise it, or look for a typing error."
+            )
         return jnp.asarray(values)
 
     labels = dataset.is_classification

@@ -12,6 +12,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from partbayes.atomic import replace_file
 from partbayes.data.sources import Source
 from partbayes.errors import PartbayesError
 
@@ -34,14 +35,9 @@ def read(source: Source, data_dir: str | os.PathLike[str] | None = None) -> byte
 
 def write(path: Path, content: bytes) -> None:
     """All or nothing: a reader never sees half a file, and an interrupted writer leaves the old one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_bytes(content)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        replace_file(path, content)
     except OSError as error:
         raise PartbayesError(f"{path} cannot be written ({error.strerror}); choose another folder.") from error
 

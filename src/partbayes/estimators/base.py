@@ -33,8 +33,8 @@ from partbayes.estimators.rows import Rows, as_batch, merge, split, weighted_sca
 from partbayes.estimators.run import BY_RECIPE, Request, check_request, run
 from partbayes.model import Model
 from partbayes.predict import CategoricalMixture, GaussianMixture
-from partbayes.runtime.recipe import Stage
 from partbayes.runtime.resumable import Checkpoint
+from partbayes.runtime.stages import Stage
 from partbayes.types import Tree
 
 FLOATS = (np.float64, np.float32)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as from_safetensors
 
+from partbayes.atomic import replace_file
 from partbayes.errors import PartbayesError
 
 METADATA_KEY = "partbayes"
@@ -23,26 +22,18 @@ class Damaged(ValueError):
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Into a temporary file beside it, flushed to the disk, then renamed: what stood there before stays until then."""
+    """The file whole or not at all, and a sentence where it cannot be."""
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise PartbayesError(f"{os.fspath(path)!r} is a folder, but a file name is expected.")
     if not target.parent.is_dir():
         raise PartbayesError(f"The folder {str(target.parent)!r} does not exist: make it first, or save elsewhere.")
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with open(temporary, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
+        replace_file(target, content)
     except OSError as error:
         raise PartbayesError(
             f"{os.fspath(path)!r} could not be written ({error.strerror}): nothing was changed; save elsewhere."
         ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
 
 
 def read_container(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -53,7 +44,7 @@ def read_container(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[s
     except FileNotFoundError as error:
         raise PartbayesError(f"There is no model file {name!r}: check the name.") from error
     except OSError as error:
-        raise PartbayesError(f"{name!r} could not be read ({error.strerror}).") from error
+        raise PartbayesError(f"{name!r} could not be read ({error.strerror}): check the file.") from error
     try:
         metadata = _metadata(content)
         return metadata, from_safetensors(content)

@@ -25,7 +25,7 @@ from partbayes.estimators.networks import (
 )
 from partbayes.estimators.regressor import PartialBNNRegressor
 from partbayes.model import Model, paths
-from partbayes.runtime.recipe import Stage
+from partbayes.runtime.stages import Stage
 from partbayes.types import Tree
 
 FORMAT_VERSION = 1

@@ -147,17 +147,12 @@ def _gohsmc(model: Model, plan: Plan) -> Algorithm:
         plan.num_data,
         num_particles=plan.particles,
         proposal=proposal,
-        trajectory_length="auto" if _reads_a_length(proposal) else None,
+        trajectory_length="auto" if proposal.needs_length else None,
         # Under today's batch on both sides, a move is weighed by its own error alone and not by the batch's luck.
         denominator="same_batch",
         resampler=smc.adaptive(smc.systematic()),
         optimiser=_optimiser(plan),
     )
-
-
-def _reads_a_length(proposal: Proposal) -> bool:
-    """Whether it is ChEES, which flies for a time that training has to find."""
-    return getattr(proposal.launch, "func", proposal.launch).__module__ == smc.chees.__module__
 
 
 def _ohsmc(model: Model, plan: Plan) -> Algorithm:

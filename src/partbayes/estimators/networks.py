@@ -16,7 +16,6 @@ import numpy as np
 
 from partbayes.errors import PartbayesError
 from partbayes.model import (
-    Gaussian,
     Likelihood,
     Model,
     Network,
@@ -28,7 +27,6 @@ from partbayes.model import (
     partial_bnn,
 )
 from partbayes.model.partition import Stochastic
-from partbayes.types import Array, Tree
 
 
 class ModelSpec(NamedTuple):
@@ -111,26 +109,7 @@ def check_network(network: Any, num_inputs: int) -> Network | None:
 def _likelihood(spec: ModelSpec) -> Likelihood:
     if spec.noise is None:
         return categorical(spec.num_outputs)
-    if isinstance(spec.noise, tuple):
-        return _fixed_noise(spec.noise)
     return gaussian(spec.noise, spec.num_outputs)
-
-
-def _fixed_noise(sigma: tuple[float, ...]) -> Likelihood:
-    """A known standard deviation for each target: the unit Gaussian of y / σ."""
-    unit = gaussian(1.0, len(sigma))
-    return Likelihood(
-        unit.init, partial(_scaled_log_prob, unit=unit, sigma=sigma), partial(_known, sigma=sigma), len(sigma)
-    )
-
-
-def _scaled_log_prob(params: Tree, outputs: Array, y: Array, *, unit: Likelihood, sigma: tuple[float, ...]) -> Array:
-    scale = jnp.asarray(sigma, outputs.dtype)
-    return unit.log_prob(params, outputs / scale, y / scale) - math.fsum(math.log(s) for s in sigma)
-
-
-def _known(params: Tree, outputs: Array, *, sigma: tuple[float, ...]) -> Gaussian:
-    return Gaussian(outputs, jnp.broadcast_to(jnp.asarray(sigma, outputs.dtype), outputs.shape))
 
 
 NOISE_SCALE = 3.0

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
+from partbayes.data import Dataset, batching
 from partbayes.data.scaler import Scaler, fit_scaler
-from partbayes.errors import PartbayesError
 from partbayes.types import Batch
 
 FEWEST_TO_SPLIT = 50
@@ -72,15 +71,8 @@ def weighted_scaler(values: np.ndarray, weight: np.ndarray) -> Scaler:
 
 def as_batch(rows: Rows, x_scaler: Scaler, y_scaler: Scaler | None) -> Batch:
     """Standardised, in the precision that JAX runs in; without a `y_scaler`, y holds class numbers."""
-    dtype = jnp.result_type(float)
-    y = rows.y.astype(np.int32) if y_scaler is None else y_scaler.transform(rows.y).astype(dtype)
-    with np.errstate(over="ignore"):
-        x = x_scaler.transform(rows.x).astype(dtype)
-    if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise PartbayesError(
-            f"Some rows lie so far from the training rows that {dtype} cannot hold them: look for typing errors."
-        )
-    return Batch(jnp.asarray(x), jnp.asarray(y), jnp.asarray(rows.weight.astype(dtype)))
+    y = rows.y if y_scaler is None else y_scaler.transform(rows.y)
+    return batching.as_batch(Dataset(x_scaler.transform(rows.x), y, rows.weight, (), ()))
 
 
 def _take(rows: Rows, index: np.ndarray) -> Rows:

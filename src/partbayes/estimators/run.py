@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import time
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from partbayes.data.batching import steps_per_epoch
 from partbayes.errors import PartbayesError
 from partbayes.estimators.methods import METHODS, STEPS, Plan, as_proposal, build_algorithm, make_plan
 from partbayes.model import Model
-from partbayes.runtime.recipe import Stage, Trained, recipe_for, train
-from partbayes.runtime.resumable import Checkpoint, check_folder, fit_resumable
-from partbayes.runtime.validation import islands_nll
+from partbayes.runtime.recipe import recipe_for, train
+from partbayes.runtime.resumable import Checkpoint, check_folder
+from partbayes.runtime.stages import Stages, Trained
 from partbayes.types import Batch, Key
 
 BY_RECIPE: dict[str, dict[str, int]] = {"default": {}, "ensemble": {"sampling_steps": 0}}
@@ -97,27 +95,18 @@ def _train_by(
 ) -> Trained:
     """One stage of one method."""
     check_folder(checkpoint, [plan.method])
-    started = time.perf_counter()
-    result = fit_resumable(
-        checkpoint,
+    stages = Stages(data, validation, max_time, progress, checkpoint)
+    result = stages.run(
+        plan.method,
         key,
         build_algorithm(model, plan),
         model,
-        data,
-        stage=plan.method,
-        num_epochs=plan.epochs,
+        plan.epochs,
+        validate=not METHODS[plan.method].keep_last,
         batch_size=plan.batch_size,
         islands=plan.islands,
-        validation=None if METHODS[plan.method].keep_last else validation,
-        max_time=max_time,
-        progress=progress,
-        label=plan.method,
     )
-    score = math.nan if validation is None else float(islands_nll(model, result.posterior, validation))
-    seconds = time.perf_counter() - started
-    # Counted from the run, not from the history: a resumed training has epochs behind it.
-    epochs = int(result.run.step) // steps_per_epoch(plan.num_data, plan.batch_size)
-    return Trained(result.posterior, [Stage(plan.method, epochs, seconds, score)], result.notes, seconds)
+    return stages.finish(result.posterior)
 
 
 def check_count(name: str, value: Any) -> int:

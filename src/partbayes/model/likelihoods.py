@@ -58,11 +58,11 @@ class Likelihood(NamedTuple):
 
 
 def gaussian(
-    sigma: float | str = "learned", num_targets: int = 1, initial: float = 1.0, floor: float = 1e-3
+    sigma: float | tuple[float, ...] | str = "learned", num_targets: int = 1, initial: float = 1.0, floor: float = 1e-3
 ) -> Likelihood:
     r"""$y \sim N(f(x), \sigma^2)$, independent over targets.
 
-    - `sigma=1.0`: a fixed number (the paper's choice).
+    - `sigma=1.0`: a fixed number (the paper's choice), or a tuple with one for each target.
     - `sigma="learned"`: one per target, $\sigma = f + e^{\rho}$ with ρ a parameter named `likelihood/log_sigma`.
     - `sigma="heteroscedastic"`: a second output per target, $\sigma(x) = f + e^{\rho}\,\mathrm{softplus}(\cdot)$, with
       a parameter ρ per target, `likelihood/log_scale`: the one number to make stochastic if the noise's level is.
@@ -88,11 +88,13 @@ def gaussian(
             2 * num_targets,
             partial(_gaussian_log_prob, noise=level),
         )
-    if isinstance(sigma, str) or not sigma > 0:
+    fixed = () if isinstance(sigma, str) else sigma if isinstance(sigma, tuple) else (sigma,) * num_targets
+    if len(fixed) != num_targets or not all(number > 0 for number in fixed):
         raise PartbayesError(
-            f"The noise is {sigma!r}, but 'learned', 'heteroscedastic' or a positive number is expected."
+            f"The noise is {sigma!r}, but 'learned', 'heteroscedastic' or a positive number (for each of {num_targets} "
+            "targets) is expected."
         )
-    noise = partial(_fixed_noise, sigma=float(sigma))
+    noise = partial(_fixed_noise, sigma=fixed)
     return Likelihood(
         dict, partial(_gaussian_log_prob, noise=noise), partial(_gaussian_components, noise=noise), num_targets
     )
@@ -113,8 +115,8 @@ def _scale_params(num_targets: int) -> Tree:
     return {"log_scale": jnp.zeros(num_targets)}
 
 
-def _fixed_noise(params: Tree, outputs: Array, *, sigma: float) -> Gaussian:
-    return Gaussian(outputs, jnp.full_like(outputs, sigma))
+def _fixed_noise(params: Tree, outputs: Array, *, sigma: tuple[float, ...]) -> Gaussian:
+    return Gaussian(outputs, jnp.broadcast_to(jnp.asarray(sigma, outputs.dtype), outputs.shape))
 
 
 def _learned_noise(params: Tree, outputs: Array, *, floor: float) -> Gaussian:

@@ -75,7 +75,7 @@ def fit(
     """Train, and return the posterior with the best validation loss (the last one without validation).
 
     With `select="island"` each island keeps the state that is best by itself, with "joint" all keep the state of the
-    epoch in which their mixture is best. That epoch comes later: what islands overfit each in its own way averages out.
+    epoch in which their mixture is best. It may come later: what islands overfit each in its own way averages out.
     `key` is one key, or K stacked island keys. `patience` stops after so many epochs in which no island improved,
     `max_time` with the epoch in which so many seconds have passed.
     `params` is where to start in place of `Model.init`: θ and ψ with an island axis, `[K, ...]` (a warm start).

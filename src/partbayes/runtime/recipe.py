@@ -13,8 +13,6 @@ sampling steps the warm start is all there is: a deep ensemble.
 
 from __future__ import annotations
 
-import math
-import time
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -27,9 +25,8 @@ from partbayes.baselines import map_estimate
 from partbayes.data.batching import steps_per_epoch
 from partbayes.errors import PartbayesError
 from partbayes.model import Model
-from partbayes.runtime.loop import Fit
-from partbayes.runtime.resumable import Checkpoint, check_folder, fit_resumable
-from partbayes.runtime.validation import islands_nll
+from partbayes.runtime.resumable import Checkpoint, check_folder
+from partbayes.runtime.stages import Stages, Trained
 from partbayes.training import gohsmc, pooled
 from partbayes.types import Batch, Key
 
@@ -59,24 +56,6 @@ class Recipe(NamedTuple):
     (the forward-proposal L-kernel)."""
     move_rows: int = 20_000
     """Rows that one move sees: all, or a fresh batch of so many where there are more."""
-
-
-class Stage(NamedTuple):
-    """What a stage took, and the mean validation NLL of the islands' mixture after it (nan without validation)."""
-
-    name: str
-    epochs: int
-    seconds: float
-    validation: float
-
-
-class Trained(NamedTuple):
-    """The posterior to predict with, the stages that led to it, and what to tell people."""
-
-    posterior: Posterior
-    stages: list[Stage]
-    notes: list[str]
-    seconds: float
 
 
 def recipe_for(
@@ -113,7 +92,7 @@ def train(
     if max_time is not None and not max_time > 0:
         raise PartbayesError(f"max_time is {max_time}, but a positive number of seconds is expected.")
     check_folder(checkpoint, [LEVEL_START, WARM_START, SAMPLING])
-    runner = _Runner(model, data, validation, max_time, progress, checkpoint)
+    stages = Stages(data, validation, max_time, progress, checkpoint)
     key_level, key_warm, key_sample = jax.random.split(key, 3)
     climb: dict[str, Any] = {
         "batch_size": recipe.batch_size,
@@ -121,98 +100,37 @@ def train(
         "select": "joint",
         "patience": None if validation is None else max(20, recipe.epochs // 5),
     }
-    notes: list[str] = []
     epochs = recipe.epochs
     if (level := _level_model(model)) is not None:
         epochs = -(-recipe.epochs // 2)
-        algorithm = _climber(level, runner.num_data, recipe, epochs)
-        found = runner.run(LEVEL_START, key_level, algorithm, epochs, 0.15, model=level, **climb)
-        notes += [f"Level start: {note}" for note in found.notes]
+        algorithm = _climber(level, stages.num_data, recipe, epochs)
+        found = stages.run(LEVEL_START, key_level, algorithm, level, epochs, share=0.15, **climb)
         climb |= _from_point(found.posterior)
-    warm = runner.run(WARM_START, key_warm, _climber(model, runner.num_data, recipe, epochs), epochs, 0.3, **climb)
-    notes += [f"Warm start: {note}" for note in warm.notes]
+    algorithm = _climber(model, stages.num_data, recipe, epochs)
+    warm = stages.run(WARM_START, key_warm, algorithm, model, epochs, share=0.3, **climb)
     if recipe.sampling_steps == 0:
-        return runner.finish(warm.posterior, notes)
+        return stages.finish(warm.posterior)
 
-    sampler = _sampler(model, runner.num_data, recipe)
-    moves: dict[str, Any] = {"batch_size": min(recipe.move_rows, runner.num_data)} | _from_point(warm.posterior)
-    per_epoch = steps_per_epoch(runner.num_data, moves["batch_size"])
+    # Climbing may overfit and is judged on the validation rows; moves sample what they sample.
+    moves: dict[str, Any] = {
+        "batch_size": min(recipe.move_rows, stages.num_data),
+        "validate": False,
+        "folder": SAMPLING,
+        **_from_point(warm.posterior),
+    }
+    sampler = _sampler(model, stages.num_data, recipe)
+    per_epoch = steps_per_epoch(stages.num_data, moves["batch_size"])
     adapting = -(-recipe.adaptation_steps // per_epoch)
     total = adapting + -(-recipe.sampling_steps // per_epoch)
-    adapted = runner.run(ADAPTATION, key_sample, sampler, adapting, 0.7, folder=SAMPLING, **moves)
+    adapted = stages.run(ADAPTATION, key_sample, sampler, model, adapting, share=0.7, **moves)
     behind = min(adapting, int(adapted.run.step) // per_epoch)  # a restored run may be further on
-    sampled = runner.run(SAMPLING, key_sample, sampler, total, 1.0, resume=adapted.run, after=behind, **moves)
-    notes += [f"Sampling: {note}" for note in sampled.notes]
-    before, after = (stage.validation for stage in runner.stages if stage.name in (WARM_START, SAMPLING))
+    sampled = stages.run(SAMPLING, key_sample, sampler, model, total, after=behind, resume=adapted.run, **moves)
+    before, after = (stage.validation for stage in stages.done if stage.name in (WARM_START, SAMPLING))
     if validation is not None and not after <= before:  # nan is no improvement
         scores = f"{before:.4g} to {after:.4g} nats"
-        notes.append(f"Sampling made the validation score worse ({scores}): the warm start's ensemble is used.")
-        return runner.finish(warm.posterior, notes)
-    return runner.finish(sampled.posterior, notes)
-
-
-class _Runner:
-    """What all stages of one training share, and the record of those that are done."""
-
-    def __init__(
-        self,
-        model: Model,
-        data: Batch,
-        validation: Batch | None,
-        max_time: float | None,
-        progress: bool | None,
-        checkpoint: Checkpoint | None,
-    ):
-        self._begun = time.perf_counter()
-        self._model, self._data, self._validation = model, data, validation
-        self._max_time, self._progress, self._checkpoint = max_time, progress, checkpoint
-        self.num_data = data.x.shape[0]
-        self.stages: list[Stage] = []
-
-    def run(
-        self,
-        name: str,
-        key: Key,
-        algorithm: Algorithm,
-        num_epochs: int,
-        share: float,
-        *,
-        model: Model | None = None,
-        folder: str | None = None,
-        after: int = 0,
-        **options: Any,
-    ) -> Fit:
-        """One stage: `num_epochs` in all, `after` of them behind it, done by `share` of the time there is.
-
-        Validation is for the climbing stages, which may overfit; moves sample what they sample.
-        """
-        started = time.perf_counter()
-        left = None if self._max_time is None else max(0.0, share * self._max_time - (started - self._begun))
-        climbs = "select" in options
-        model = self._model if model is None else model
-        fit = fit_resumable(
-            self._checkpoint,
-            key,
-            algorithm,
-            model,
-            self._data,
-            stage=folder or name,
-            num_epochs=num_epochs,
-            max_time=left,
-            progress=self._progress,
-            label=name,
-            validation=self._validation if climbs else None,
-            **options,
-        )
-        epochs = min(num_epochs, int(fit.run.step) // steps_per_epoch(self.num_data, options["batch_size"])) - after
-        score = math.nan
-        if self._validation is not None:
-            score = float(islands_nll(model, fit.posterior, self._validation))
-        self.stages.append(Stage(name, epochs, time.perf_counter() - started, score))
-        return fit
-
-    def finish(self, posterior: Posterior, notes: list[str]) -> Trained:
-        return Trained(posterior, self.stages, notes, time.perf_counter() - self._begun)
+        worse = f"Sampling made the validation score worse ({scores}): the warm start's ensemble is used."
+        return stages.finish(warm.posterior, worse)
+    return stages.finish(sampled.posterior)
 
 
 def _from_point(posterior: Posterior) -> dict[str, Any]:

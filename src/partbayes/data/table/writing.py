@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from partbayes.atomic import replace_file, temporary_name
 from partbayes.errors import PartbayesError
 
 
@@ -29,9 +30,9 @@ def require_writable(path: str | os.PathLike[str], *, regular: bool = True) -> N
             raise PartbayesError(f"There is no folder {file.parent} to write {file.name} to: make it first.")
         if file.exists() and not os.access(file, os.W_OK):
             raise PartbayesError(f"{file} is write-protected: choose another name.")
-        attempt = _temporary(file)
+        attempt = temporary_name(file)
         try:
-            attempt.touch()
+            attempt.touch(exist_ok=False)
         finally:
             attempt.unlink(missing_ok=True)
     except OSError as error:
@@ -51,28 +52,11 @@ def write_csv(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
             with file.open("w", encoding="utf-8", newline="") as stream:
                 stream.write(text)
         else:
-            _replace(file, text)
+            replace_file(file, text.encode("utf-8"))
     except BrokenPipeError:
         raise
     except OSError as error:
         raise _cannot_write(file, error) from error
-
-
-def _replace(file: Path, text: str) -> None:
-    temporary = _temporary(file)
-    try:
-        with temporary.open("w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
-            stream.flush()
-            # On the disk before it takes the old one's place.
-            os.fsync(stream.fileno())
-        os.replace(temporary, file)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _temporary(file: Path) -> Path:
-    return file.with_name(f".{file.name}.{os.getpid()}")
 
 
 def _cannot_write(file: Path, error: OSError) -> PartbayesError:

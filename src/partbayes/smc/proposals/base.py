@@ -80,6 +80,8 @@ class Proposal(NamedTuple):
     launch: Launch
     land: Land
     num_gradients: int | None
+    needs_length: bool = False
+    """Whether it flies for `Tuning.trajectory_length`, which somebody has to give or find."""
 
 
 def propose(proposal: Proposal, key: Key, theta: Tree, density: Density, tuning: Tuning) -> Move:

@@ -30,7 +30,7 @@ def chees(max_steps: int = 1000) -> Proposal:
     """
     if max_steps < 1:
         raise PartbayesError(f"ChEES came with at most {max_steps} leapfrog steps, but at least one is needed.")
-    return Proposal(partial(_launch, max_steps=max_steps), land, num_gradients=None)
+    return Proposal(partial(_launch, max_steps=max_steps), land, num_gradients=None, needs_length=True)
 
 
 def duration(tuning: Tuning) -> Array:
