@@ -5,6 +5,7 @@ from partbayes.benchmark.lines import read_lines, run_missing
 from partbayes.benchmark.methods import METHODS
 from partbayes.benchmark.paper import paper_units, run_paper_unit
 from partbayes.benchmark.practice import OURS, practice_units, run_practice_unit
+from partbayes.benchmark.readings import READING_SETS, reading_units
 from partbayes.benchmark.rivals import RIVALS
 from partbayes.benchmark.settings import PaperSettings, check_settings
 from partbayes.benchmark.table import Cell, paired_difference, paper_figures, tabulate
@@ -12,6 +13,7 @@ from partbayes.benchmark.table import Cell, paired_difference, paper_figures, ta
 __all__ = [
     "METHODS",
     "OURS",
+    "READING_SETS",
     "RIVALS",
     "Cell",
     "PaperSettings",
@@ -22,6 +24,7 @@ __all__ = [
     "paper_units",
     "practice_units",
     "read_lines",
+    "reading_units",
     "run_missing",
     "run_paper_unit",
     "run_practice_unit",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import optax
 
@@ -13,12 +13,19 @@ from partbayes.benchmark.settings import PaperSettings
 from partbayes.model import Model
 from partbayes.training import gohsmc, ohsmc
 
+COMMON = ("epochs", "learning_rate", "width", "second_layer")
+
 
 class Method(NamedTuple):
-    """A builder, and on how many islands it runs."""
+    """A builder, the settings that it reads, and on how many islands it runs."""
 
     build: Callable[[Model, int, PaperSettings], Algorithm]
+    reads: tuple[str, ...] = (*COMMON, "particles")
     islands: int = 1
+
+    def config(self, settings: PaperSettings) -> dict[str, Any]:
+        """What identifies a run: a setting that the method never looks at is not part of it."""
+        return {name: getattr(settings, name) for name in self.reads}
 
 
 def _gohsmc(model: Model, num_data: int, settings: PaperSettings) -> Algorithm:
@@ -58,14 +65,14 @@ def _map(model: Model, num_data: int, settings: PaperSettings) -> Algorithm:
 
 
 METHODS: dict[str, Method] = {
-    "gohsmc": Method(_gohsmc),
-    "ohsmc": Method(_ohsmc),
+    "gohsmc": Method(_gohsmc, PaperSettings._fields),
+    "ohsmc": Method(_ohsmc, (*COMMON, "particles", "kernel_scale")),
     "sghmc": Method(_baseline(sghmc)),
     "swag": Method(_baseline(swag)),
     "vi": Method(_baseline(vi)),
     "svgd": Method(_baseline(svgd)),
-    "map": Method(_map),
-    "deep_ensemble": Method(_map, islands=10),
+    "map": Method(_map, COMMON),
+    "deep_ensemble": Method(_map, COMMON, islands=10),
 }
 """In the table's order."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from partbayes.benchmark.formats import format_table
 from partbayes.benchmark.lines import Line, read_lines
+from partbayes.benchmark.readings import READING_SETS, distance_to_paper, group_readings
 from partbayes.benchmark.table import paired_difference, tabulate
 from partbayes.errors import PartbayesError
 
@@ -67,18 +68,14 @@ def _guided(folder: Path) -> str:
 def _readings(folder: Path) -> str:
     """Mean RMSE of each reading of the paper's settings, closest to the paper's first."""
     lines = read_lines(folder / "readings.jsonl")
-    groups: dict[tuple, list[Line]] = {}
-    for line in lines:
-        config = line["config"]
-        reading = (line["method"], *(config[name] for name in ("width", "kernel_scale", "target_scale", "denominator")))
-        groups.setdefault(reading, []).append(line)
-    datasets = list(dict.fromkeys(line["dataset"] for line in lines))
-    rows = ["| method | width | kernel scale | target scale | denominator | " + " | ".join(datasets) + " |"]
-    rows.append("|---|" + "---|" * (4 + len(datasets)))
-    for reading, members in groups.items():
+    datasets = [name for name in READING_SETS if any(line["dataset"] == name for line in lines)]
+    rows = ["| method | width | kernel scale | target scale | denominator | " + " | ".join(datasets) + " | distance |"]
+    rows.append("|---|" + "---|" * (5 + len(datasets)))
+    for reading, members in group_readings(lines).items():
         cells = {cell.dataset: cell for cell in tabulate(members, ["rmse"])}
-        entries = (f"{cells[d].mean:.4f} ({cells[d].paper:.4f})" if d in cells else "–" for d in datasets)
-        rows.append("| " + " | ".join([*(str(part) for part in reading), *entries]) + " |")
+        entries = [f"{cells[d].mean:.4f} ({cells[d].paper:.4f})" if d in cells else "–" for d in datasets]
+        distance = f"{distance_to_paper(members):.3f}"
+        rows.append("| " + " | ".join([*(str(part) for part in reading), *entries, distance]) + " |")
     return "\n".join(rows)
 
 

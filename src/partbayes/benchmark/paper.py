@@ -24,7 +24,8 @@ from partbayes.runtime import fit
 
 def paper_units(datasets: list[str], methods: list[str], seeds: int, settings: PaperSettings) -> list[Line]:
     """The paper's table, and methods that it does not have."""
-    return grid("paper", (datasets, DATASETS), (methods, METHODS), seeds, settings._asdict())
+    units = grid("paper", (datasets, DATASETS), (methods, METHODS), seeds, {})
+    return [unit | {"config": METHODS[unit["method"]].config(settings)} for unit in units]
 
 
 def run_paper_unit(unit: Line, data_dir: str | Path | None = None, predictions: str | Path | None = None) -> Line:
