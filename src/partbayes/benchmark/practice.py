@@ -18,14 +18,11 @@ import numpy as np
 from partbayes.benchmark.lines import Line, grid
 from partbayes.benchmark.paper import versions
 from partbayes.benchmark.rivals import RIVALS
-from partbayes.data import Dataset, Splits, deduplicate, load, split, standardise
-from partbayes.data.sources import DATASETS
-from partbayes.estimators import PartialBNNRegressor
-from partbayes.predict import GaussianMixture, regression_metrics
-
-DEDUPLICATED = {"wine_red_unique": "wine_red", "wine_white_unique": "wine_white"}
-"""The wine tables repeat rows, so some test rows are training rows: here each row is there once."""
-
+from partbayes.benchmark.tables import TABLES, practice_table
+from partbayes.data import Splits, split, standardise
+from partbayes.errors import PartbayesError
+from partbayes.estimators import PartialBNNClassifier, PartialBNNRegressor
+from partbayes.predict import CategoricalMixture, GaussianMixture, classification_metrics, regression_metrics
 
 OURS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -42,7 +39,7 @@ OURS: dict[str, dict[str, Any]] = {
 
 def practice_units(datasets: list[str], methods: list[str], seeds: int) -> list[Line]:
     """Our estimator in several configurations, and other libraries."""
-    return grid("practice", (datasets, [*DATASETS, *DEDUPLICATED]), (methods, [*OURS, *RIVALS]), seeds, {})
+    return grid("practice", (datasets, TABLES), (methods, [*OURS, *RIVALS]), seeds, {})
 
 
 def run_practice_unit(unit: Line, data_dir: str | Path | None = None) -> Line:
@@ -52,9 +49,8 @@ def run_practice_unit(unit: Line, data_dir: str | Path | None = None) -> Line:
     run = _run_ours if unit["method"] in OURS else _run_rival
     outcome = run(unit["method"], splits, unit["seed"])
     seconds = time.perf_counter() - started
-    metrics = regression_metrics(outcome.mixture, np.asarray(splits.test.y, np.float64))
     return {
-        "metrics": {"mixture": metrics},
+        "metrics": {"mixture": _scores(outcome.mixture, splits.test.y)},
         "seconds": round(seconds, 3),
         "num_train": splits.train.num_data,
         "num_test": splits.test.num_data,
@@ -67,27 +63,31 @@ def run_practice_unit(unit: Line, data_dir: str | Path | None = None) -> Line:
 class Outcome(NamedTuple):
     """A predictive for the test rows, and how it came about."""
 
-    mixture: GaussianMixture
+    mixture: GaussianMixture | CategoricalMixture
     notes: list[str]
     stages: list[dict[str, Any]]
 
 
-def practice_table(name: str, data_dir: str | Path | None = None) -> Dataset:
-    """A table by its name in this preset."""
-    if name in DEDUPLICATED:
-        return deduplicate(load(DEDUPLICATED[name], data_dir))
-    return load(name, data_dir)
+def _scores(mixture: GaussianMixture | CategoricalMixture, y: np.ndarray) -> dict[str, float]:
+    if isinstance(mixture, CategoricalMixture):
+        return classification_metrics(mixture, y)
+    return regression_metrics(mixture, np.asarray(y, np.float64))
 
 
 def _run_ours(method: str, splits: Splits, seed: int) -> Outcome:
-    estimator = PartialBNNRegressor(random_state=seed, verbose=False, **OURS[method])
-    train, validation = ((part.x, part.y[:, 0]) for part in (splits.train, splits.validation))
+    classes = splits.train.is_classification
+    options = {name: value for name, value in OURS[method].items() if not (classes and name == "noise")}
+    kind = PartialBNNClassifier if classes else PartialBNNRegressor
+    estimator = kind(random_state=seed, verbose=False, **options)
+    train, validation = ((part.x, part.y if classes else part.y[:, 0]) for part in (splits.train, splits.validation))
     estimator.fit(*train, validation=validation)
     stages = [stage._asdict() | {"validation": _or_none(stage.validation)} for stage in estimator.stages_]
     return Outcome(estimator.predict_dist(splits.test.x), estimator.notes_, stages)
 
 
 def _run_rival(method: str, splits: Splits, seed: int) -> Outcome:
+    if splits.train.is_classification:
+        raise PartbayesError(f"{method} is not set up for classes: use {', '.join(OURS)} on this table.")
     loc, scale = (jnp.asarray(values, float).reshape(1, -1, 1) for values in RIVALS[method](splits, seed))
     return Outcome(GaussianMixture(jnp.zeros(1), loc, scale), [], [])
 
