@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from partbayes._version import __version__
 from partbayes.errors import PartbayesError
 from partbayes.runtime.loop import Run
 
@@ -24,12 +25,20 @@ def save_checkpoint(folder: str | os.PathLike[str], run: Run, description: dict[
     """Write the run under `folder`; `description` (JSON) is compared on restoring, so that runs are not mixed up."""
     import orbax.checkpoint as ocp
 
-    with _manager(folder, create=True) as manager:
-        content = ocp.args.Composite(
-            run=ocp.args.StandardSave(_plain(run)), description=ocp.args.JsonSave(description or {})
-        )
-        manager.save(int(run.step), args=content, force=True)
-        manager.wait_until_finished()
+    step = int(run.step)
+    content = ocp.args.Composite(
+        run=ocp.args.StandardSave(_plain(run)), description=ocp.args.JsonSave(_described(description))
+    )
+    try:
+        with _manager(folder, create=True) as manager:
+            if manager.latest_step() != step:  # the same step of the same run is the same: it is written once
+                manager.save(step, args=content, force=True)
+                manager.wait_until_finished()
+    except OSError as error:
+        raise PartbayesError(
+            f"The checkpoint could not be written to {str(folder)!r} ({error.strerror or error}): make room there, or "
+            "choose another folder; what was saved before is still there."
+        ) from error
 
 
 def restore_checkpoint(folder: str | os.PathLike[str], like: Run, description: dict[str, Any] | None = None) -> Run:
@@ -40,8 +49,14 @@ def restore_checkpoint(folder: str | os.PathLike[str], like: Run, description: d
         raise PartbayesError(f"There is no checkpoint in {str(folder)!r}: check the folder, or start anew.")
     with _manager(folder, create=False) as manager:
         step = manager.latest_step()
-        found = manager.restore(step, args=ocp.args.Composite(description=ocp.args.JsonRestore())).description
-        wanted = description or {}
+        try:
+            found = manager.restore(step, args=ocp.args.Composite(description=ocp.args.JsonRestore())).description
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise PartbayesError(
+                f"The checkpoint {step} in {str(folder)!r} cannot be read: remove its folder to go on from the one "
+                "before it, or start anew."
+            ) from error
+        wanted = _described(description)
         changed = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
         if changed:
             raise PartbayesError(
@@ -51,10 +66,10 @@ def restore_checkpoint(folder: str | os.PathLike[str], like: Run, description: d
         schema = jax.tree.map(ocp.utils.to_shape_dtype_struct, _plain(like))
         try:
             plain = manager.restore(step, args=ocp.args.Composite(run=ocp.args.StandardRestore(schema))).run
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OSError) as error:
             raise PartbayesError(
-                f"The checkpoint in {str(folder)!r} does not fit this network or algorithm: resume with the settings "
-                "it was made with, or use another folder."
+                f"The checkpoint {step} in {str(folder)!r} does not fit this network or algorithm, or is damaged: "
+                "resume with the settings it was made with, or remove its folder to go on from the one before it."
             ) from error
     return _typed(plain, like)
 
@@ -66,6 +81,11 @@ def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
         return False
     with _manager(path, create=False) as manager:
         return manager.latest_step() is not None
+
+
+def _described(description: dict[str, Any] | None) -> dict[str, Any]:
+    """The package's version is part of a run: another one may draw or compute differently."""
+    return {**(description or {}), "partbayes version": __version__}
 
 
 def _manager(folder: str | os.PathLike[str], *, create: bool) -> Any:

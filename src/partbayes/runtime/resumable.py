@@ -72,7 +72,8 @@ def fit_resumable(
 
     def save() -> None:
         if latest:
-            save_checkpoint(folder, latest.pop(), checkpoint.description)
+            save_checkpoint(folder, latest[0], checkpoint.description)
+            latest.clear()  # not before: an interrupt during the write comes here again
 
     def on_epoch(run: Run, record: dict[str, float]) -> None:
         nonlocal saved_at
@@ -84,10 +85,10 @@ def fit_resumable(
     try:
         with _termination_interrupts():
             result = fit(key, algorithm, model, train, resume=resumed, on_epoch=on_epoch, **options)
+            save()
     except KeyboardInterrupt:
         save()
         raise
-    save()
     return result
 
 
