@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from partbayes.benchmark import format_table, paired_difference, paper_figures, tabulate
+from partbayes.benchmark import PaperSettings, format_table, paired_difference, paper_figures, reading_units, tabulate
+from partbayes.benchmark.readings import distance_to_paper, group_readings
 from partbayes.errors import PartbayesError
 
 
@@ -26,6 +27,10 @@ def test_means_beside_the_papers():
     assert cell.mean == pytest.approx(0.15) and cell.sd == pytest.approx(0.1 / 2**0.5)
     assert cell.paper == 0.0766
     assert len(paper_figures()) == 180
+    (alone,) = tabulate(lines({"gohsmc": [0.1, 0.2]}), ["rmse"], against="nothing")
+    assert "(" not in format_table([alone])
+    with pytest.raises(PartbayesError, match="'rivals'"):
+        tabulate([], against="rivals")
 
 
 def test_bold_needs_a_paired_test_against_every_rival():
@@ -43,7 +48,7 @@ def test_formats():
     cells = tabulate(lines({"gohsmc": [0.10, 0.20, 0.30], "ohsmc": [0.15, 0.24, 0.36]}), ["rmse"])
     markdown = format_table(cells)
     assert "| gohsmc | **0.2000** ± 0.1000 (0.0766, +0.1234) |" in markdown
-    assert r"\textbf{0.2000} $\pm$ 0.1000 (0.0766) \\" in format_table(cells, "latex")
+    assert r"\textbf{0.2000} $\pm$ 0.1000 (0.0766, $+0.1234$) \\" in format_table(cells, "latex")
     rows = list(csv.DictReader(io.StringIO(format_table(cells, "csv"))))
     assert rows[0]["method"] == "gohsmc" and float(rows[0]["difference"]) == pytest.approx(0.1234)
     with pytest.raises(PartbayesError, match="no table style 'html'"):
@@ -65,3 +70,18 @@ def test_paired_difference_is_the_t_interval():
     assert (found["low"], found["high"]) == pytest.approx((differences.mean() - half, differences.mean() + half))
     with pytest.raises(PartbayesError, match="share 0 seeds"):
         paired_difference([], "a", "b", "yacht", "rmse")
+
+
+def test_readings_are_tried_once_each_and_the_closest_comes_first():
+    units = reading_units(["yacht"], ["gohsmc", "ohsmc"], 2, PaperSettings())
+    tried = [(unit["method"], *unit["config"].values(), unit["seed"]) for unit in units]
+    assert len(set(tried)) == len(tried) == 2 * (8 + 1 + 2 + 1)  # GOHSMC's eight and literal, OHSMC's two and literal
+    far, near = lines({"gohsmc": [0.3, 0.3]}), lines({"gohsmc": [0.0766, 0.0766]})
+    far[0]["config"] = far[1]["config"] = {"width": 50}
+    near[0]["config"] = near[1]["config"] = {"width": "literal"}
+    assert [reading[1] for reading in group_readings([*far, *near])] == ["literal", 50]
+    assert distance_to_paper(near) == 0
+    # twice too high is as far as half
+    assert distance_to_paper(lines({"gohsmc": [0.1532]})) == pytest.approx(
+        distance_to_paper(lines({"gohsmc": [0.0383]}))
+    )

@@ -85,4 +85,5 @@ def _latex_entry(cell: Cell | None) -> str:
         return "--"
     mean = rf"\textbf{{{cell.mean:.4f}}}" if cell.best else f"{cell.mean:.4f}"
     spread = "" if math.isnan(cell.sd) else rf" $\pm$ {cell.sd:.4f}"
-    return mean + spread + ("" if math.isnan(cell.paper) else f" ({cell.paper:.4f})")
+    beside = "" if math.isnan(cell.paper) else f" ({cell.paper:.4f}, ${cell.mean - cell.paper:+.4f}$)"
+    return mean + spread + beside

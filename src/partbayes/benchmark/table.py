@@ -18,6 +18,7 @@ from partbayes.errors import PartbayesError
 METRICS = ("rmse", "nll", "crps")
 ORDER = ("california", "concrete", "yacht", "wine_red", "wine_white", "naval")
 """The paper's columns."""
+AGAINST = ("paper", "nothing")
 SIGNIFICANCE = 0.05
 
 
@@ -30,6 +31,8 @@ class Cell(NamedTuple):
     values: tuple[float, ...]
     """By seed."""
     best: bool
+    paper: float = math.nan
+    """The mean that the paper printed, nan where it has none or was not asked for."""
 
     @property
     def mean(self) -> float:
@@ -38,11 +41,6 @@ class Cell(NamedTuple):
     @property
     def sd(self) -> float:
         return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else math.nan
-
-    @property
-    def paper(self) -> float:
-        """The mean that the paper printed, nan where it has none."""
-        return paper_figures().get((self.method, self.dataset, self.metric), math.nan)
 
 
 @cache
@@ -53,8 +51,13 @@ def paper_figures() -> dict[tuple[str, str, str], float]:
     return {(method, dataset, metric): float(value) for method, dataset, metric, value in zip(*columns, strict=True)}
 
 
-def tabulate(lines: Iterable[Line], metrics: Sequence[str] = METRICS, form: str = "paper") -> list[Cell]:
-    """All cells, in the paper's order of data sets and the lines' order of methods."""
+def tabulate(
+    lines: Iterable[Line], metrics: Sequence[str] = METRICS, form: str = "paper", against: str = "paper"
+) -> list[Cell]:
+    """All cells, in the paper's order of data sets and the lines' order of methods, beside the paper's means."""
+    if against not in AGAINST:
+        raise PartbayesError(f"There is nothing called {against!r} to set beside: choose {' or '.join(AGAINST)}.")
+    figures = paper_figures() if against == "paper" else {}
     lines = list(lines)
     configs: dict[str, Any] = {}
     if any(line.get("config") != configs.setdefault(line["method"], line.get("config")) for line in lines):
@@ -74,7 +77,14 @@ def tabulate(lines: Iterable[Line], metrics: Sequence[str] = METRICS, form: str 
             }
             winner = _winner({method: seeds for method, seeds in by_method.items() if seeds}, metric)
             cells += [
-                Cell(dataset, method, metric, tuple(seeds[s] for s in sorted(seeds)), method == winner)
+                Cell(
+                    dataset,
+                    method,
+                    metric,
+                    tuple(seeds[s] for s in sorted(seeds)),
+                    method == winner,
+                    figures.get((method, dataset, metric), math.nan),
+                )
                 for method, seeds in by_method.items()
                 if seeds
             ]

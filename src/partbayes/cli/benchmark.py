@@ -126,13 +126,14 @@ def table(
     form: Annotated[
         str, typer.Option(help="'paper': N(mean, 1) as in the paper; 'mixture': the true predictive.")
     ] = "paper",
+    against: Annotated[str, typer.Option(help="What to set beside our means: 'paper' or 'nothing'.")] = "paper",
 ) -> None:
     """The paper's table from result lines: ours, the paper's in brackets, and the difference.
 
     Bold marks the best method only where paired t-tests over seeds support it against every other one.
 
-    Example: partbayes table results/paper.jsonl --format latex
+    Example: partbayes table results/paper.jsonl --against paper --format latex
     """
     from partbayes.benchmark import format_table, read_lines, tabulate
 
-    typer.echo(format_table(tabulate(read_lines(results), metrics.split(","), form), style))
+    typer.echo(format_table(tabulate(read_lines(results), metrics.split(","), form, against), style))
