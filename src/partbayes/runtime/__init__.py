@@ -2,11 +2,13 @@
 
 from partbayes.runtime.checkpoint import has_checkpoint, restore_checkpoint, save_checkpoint
 from partbayes.runtime.loop import Fit, Run, fit, start
+from partbayes.runtime.sharding import device_mesh
 from partbayes.runtime.validation import mixture_nll
 
 __all__ = [
     "Fit",
     "Run",
+    "device_mesh",
     "fit",
     "has_checkpoint",
     "mixture_nll",

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from partbayes import tree as tm
 from partbayes.algorithm import Algorithm, Info, Posterior
@@ -23,6 +24,7 @@ from partbayes.data.batching import batch_indices, epoch_order, steps_per_epoch,
 from partbayes.errors import PartbayesError
 from partbayes.model import Model
 from partbayes.runtime.progress import EpochProgress
+from partbayes.runtime.sharding import check_mesh, each_island, on_all, place_run, spread_run
 from partbayes.runtime.validation import joint_log_prob, mean_nll, mixture_log_prob
 from partbayes.types import Array, Batch, Key, Tree
 
@@ -68,6 +70,7 @@ def fit(
     max_time: float | None = None,
     params: tuple[Tree, Tree] | None = None,
     resume: Run | None = None,
+    mesh: Mesh | None = None,
     progress: bool | None = None,
     label: str = "training",
     on_epoch: Callable[[Run, dict[str, float]], None] | None = None,
@@ -80,15 +83,19 @@ def fit(
     `max_time` with the epoch in which so many seconds have passed.
     `params` is where to start in place of `Model.init`: θ and ψ with an island axis, `[K, ...]` (a warm start).
     `resume` takes `Fit.run` (or a restored checkpoint) and goes on to `num_epochs` in all. `on_epoch(run, record)` is
-    called after every epoch, with numbers already on the host.
+    called after every epoch, with numbers already on the host. `mesh` (`device_mesh`) divides islands and particles
+    among devices; the result is the same up to the order of sums.
     """
     num_data = train.x.shape[0]
     _check(num_epochs, islands, patience, validation, select)
+    check_mesh(mesh)
     length = steps_per_epoch(num_data, batch_size)
     started = time.perf_counter()
     options: dict[str, Any] = {"batch_size": batch_size, "islands": islands, "params": params}
-    run = resume if resume is not None else start(key, algorithm, model, train, **options)
-    advance = partial(_run_epoch, algorithm=algorithm, model=model, batch_size=min(batch_size, num_data), select=select)
+    train, validation = on_all((train, validation), mesh)
+    run = start(key, algorithm, model, train, **options, mesh=mesh) if resume is None else place_run(resume, mesh)
+    settings: dict[str, Any] = {"batch_size": min(batch_size, num_data), "select": select, "mesh": mesh}
+    advance = partial(_run_epoch, algorithm=algorithm, model=model, **settings)
     history: list[dict[str, float]] = []
     cut: list[str] = []
     compile_seconds = math.nan
@@ -123,16 +130,25 @@ def start(
     batch_size: int,
     islands: int = 1,
     params: tuple[Tree, Tree] | None = None,
+    mesh: Mesh | None = None,
 ) -> Run:
     """The run before its first step."""
     keys = jax.random.split(key, islands) if key.ndim == 0 else key
-    batch_size = min(batch_size, train.x.shape[0])
-    return _start(keys, train, params, algorithm=algorithm, model=model, batch_size=batch_size)
+    keys, train, params = on_all((keys, train, params), mesh)
+    settings: dict[str, Any] = {"batch_size": min(batch_size, train.x.shape[0]), "mesh": mesh}
+    return place_run(_start(keys, train, params, algorithm=algorithm, model=model, **settings), mesh)
 
 
-@partial(jax.jit, static_argnames=("algorithm", "model", "batch_size"))
+@partial(jax.jit, static_argnames=("algorithm", "model", "batch_size", "mesh"))
 def _start(
-    keys: Key, train: Batch, params: tuple[Tree, Tree] | None, *, algorithm: Algorithm, model: Model, batch_size: int
+    keys: Key,
+    train: Batch,
+    params: tuple[Tree, Tree] | None,
+    *,
+    algorithm: Algorithm,
+    model: Model,
+    batch_size: int,
+    mesh: Mesh | None,
 ) -> Run:
     def one_island(key: Key, given: tuple[Tree, Tree] | None) -> Any:
         streams = _streams(key)
@@ -142,10 +158,12 @@ def _start(
         return algorithm.init(key_init, island_params, take(train, batch_indices(order, 0, batch_size)))
 
     # Strong types from the start: a weakly typed scalar would make the second epoch compile anew.
-    state = jax.tree.map(lambda a: jax.lax.convert_element_type(a, a.dtype), jax.vmap(one_island)(keys, params))
+    state = jax.tree.map(
+        lambda a: jax.lax.convert_element_type(a, a.dtype), each_island(one_island, mesh)(keys, params)
+    )
     posterior = jax.vmap(algorithm.posterior)(state)
     num_islands = keys.shape[0]
-    return Run(
+    run = Run(
         state,
         jnp.zeros((), jnp.int32),
         keys,
@@ -154,6 +172,7 @@ def _start(
         jnp.zeros(num_islands, jnp.int32),
         jnp.ones(num_islands, bool),
     )
+    return spread_run(run, mesh)
 
 
 class _Streams(NamedTuple):
@@ -167,7 +186,7 @@ def _streams(key: Key) -> _Streams:
     return _Streams(*(jax.random.fold_in(key, purpose) for purpose in range(3)))
 
 
-@partial(jax.jit, static_argnames=("algorithm", "model", "batch_size", "select"))
+@partial(jax.jit, static_argnames=("algorithm", "model", "batch_size", "select", "mesh"))
 def _run_epoch(
     run: Run,
     train: Batch,
@@ -177,6 +196,7 @@ def _run_epoch(
     model: Model,
     batch_size: int,
     select: Select,
+    mesh: Mesh | None,
 ) -> tuple[Run, dict[str, Array]]:
     """One epoch of every island, its validation, and the better of old and new."""
     num_data = train.x.shape[0]
@@ -193,14 +213,14 @@ def _run_epoch(
 
         return jax.lax.scan(one_step, state, jnp.arange(length))
 
-    state, infos = jax.vmap(one_island)(run.key, run.state)
+    state, infos = each_island(one_island, mesh)(run.key, run.state)
     posterior = jax.vmap(algorithm.posterior)(state)
     alive = run.alive & jnp.all(infos.finite, axis=1)
     if validation is None:
         loss = jnp.mean(infos.loss, axis=1)
         better = alive  # without validation the newest state is kept
     else:
-        log_prob = jax.vmap(lambda p: mixture_log_prob(model, p, validation))(posterior)
+        log_prob = each_island(lambda p: mixture_log_prob(model, p, validation), mesh)(posterior)
         log_prob = log_prob if select == "island" else joint_log_prob(log_prob, alive)
         loss = jax.vmap(lambda rows: mean_nll(rows, validation))(log_prob)
         better = alive & (loss < run.best_loss)
@@ -213,7 +233,7 @@ def _run_epoch(
         jnp.where(better, epoch + 1, run.best_epoch),
         alive,
     )
-    return run, _record(infos, loss, alive)
+    return spread_run(run, mesh), _record(infos, loss, alive)
 
 
 def _record(infos: Info, validation: Array, alive: Array) -> dict[str, Array]:

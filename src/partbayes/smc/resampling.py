@@ -10,6 +10,7 @@ import blackjax.smc.resampling as schemes
 import jax.numpy as jnp
 
 from partbayes.errors import PartbayesError
+from partbayes.smc.shards import everywhere
 from partbayes.smc.weights import ess, uniform
 from partbayes.types import Array, Key
 
@@ -59,9 +60,10 @@ def adaptive(resampler: Resampler, fraction: float = 0.5) -> Resampler:
 
 
 def _always(key: Key, log_weights: Array, *, scheme: Callable) -> Ancestry:
+    log_weights = everywhere(log_weights)
     num_particles = log_weights.shape[0]
     weights = jnp.exp(log_weights)
-    indices = scheme(key, weights, num_particles)
+    indices = everywhere(scheme(key, weights, num_particles))
     # Cumulated in float32 the weights may end a little below one. blackjax then answers "the last particle", which may
     # have weight zero: a dead particle would come back to life. The last living one is the right answer.
     last_alive = num_particles - 1 - jnp.argmax(weights[::-1] > 0)
@@ -70,6 +72,7 @@ def _always(key: Key, log_weights: Array, *, scheme: Callable) -> Ancestry:
 
 
 def _adaptive(key: Key, log_weights: Array, *, resampler: Resampler, fraction: float) -> Ancestry:
+    log_weights = everywhere(log_weights)
     proposed = resampler(key, log_weights)
     low = proposed.ess < fraction * log_weights.shape[0]
     return Ancestry(

@@ -25,6 +25,7 @@ from partbayes.smc.blocks import scan_blocks
 from partbayes.smc.lkernels import LKernel, Settled, log_acceptance_ratio
 from partbayes.smc.proposals.base import Move, Proposal, Tuning
 from partbayes.smc.resampling import Resampler
+from partbayes.smc.shards import add_up
 from partbayes.smc.weights import normalise
 from partbayes.types import Array, Key, LogDensity, Tree
 
@@ -134,7 +135,9 @@ def _move(key, state, log_density, shared, kernel, tuning, *, with_gradient):
         return running, (new, outcome)
 
     running = wg.start(shared, state.log_weights.dtype) if with_gradient else None
-    running, result = scan_blocks(body, running, (indices, state), kernel.block_size)
+    running, result = scan_blocks(
+        body, running, (indices, state), kernel.block_size, wg.merge if with_gradient else add_up
+    )
     new, outcome = _weigh(state, result, settle(key_settle, result), kernel) if kernel.lkernel.population else result
     log_weights, log_normaliser = normalise(new.log_weights)
     info = MoveInfo(

@@ -41,6 +41,18 @@ def add_block(running: RunningGradient, log_weights: Array, pullback: Callable[[
     return RunningGradient(maximum, shrink * running.total + jnp.sum(weights), gradient)
 
 
+def merge(parts: RunningGradient) -> RunningGradient:
+    """Sums over disjoint parts of the population, stacked along a first axis, as one."""
+    maximum = jnp.max(parts.maximum)
+    reference = jnp.where(jnp.isfinite(maximum), maximum, 0.0)
+    shrink = jnp.exp(parts.maximum - reference)
+    return RunningGradient(
+        maximum,
+        jnp.sum(shrink * parts.total),
+        jax.tree.map(lambda g: jnp.tensordot(shrink, g, axes=1), parts.gradient),
+    )
+
+
 def finish(running: RunningGradient) -> Tree:
     """The gradient under normalised weights."""
     return jax.tree.map(lambda g: g / running.total, running.gradient)
@@ -61,5 +73,5 @@ def weighted_gradient(
     theta = tm.where(
         jnp.isfinite(log_weights), theta, jax.tree.map(lambda a, b: jnp.broadcast_to(a, b.shape), living, theta)
     )
-    running, _ = scan_blocks(body, start(shared, log_weights.dtype), (theta, log_weights), block_size)
+    running, _ = scan_blocks(body, start(shared, log_weights.dtype), (theta, log_weights), block_size, merge)
     return finish(running)

@@ -1,0 +1,131 @@
+"""Islands and particles on several devices: a mesh, what lies where, and islands mapped over it.
+
+    mesh = device_mesh()                    # every device takes a share of the islands
+    mesh = device_mesh(particles=4)         # groups of four devices divide each island's particles
+    fit(key, algorithm, model, train, islands=16, mesh=mesh, ...)
+
+Islands are independent: they exchange nothing but, once an epoch, the rows' log scores of a joint validation. Particles
+of one island exchange what the population has in common (docs/scaling.md counts it). A particle's random numbers depend
+on its index alone, so the numbers drawn are those of one device, and results agree up to the order of sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from partbayes.algorithm import Posterior
+from partbayes.errors import PartbayesError
+from partbayes.smc.shards import PARTICLES
+from partbayes.smc.step import ParticleState
+from partbayes.types import Tree
+
+ISLANDS = "islands"
+"""The mesh axis that islands are divided along."""
+
+
+def device_mesh(*, particles: int = 1, devices: Sequence[Any] | None = None) -> Mesh:
+    """A mesh of `devices` (default: all there are, those of other hosts too) with `particles` of them to an island."""
+    found = list(jax.devices() if devices is None else devices)
+    if particles < 1 or not found or len(found) % particles:
+        raise PartbayesError(
+            f"{len(found)} devices cannot be grouped by {particles}: choose a divisor of the number of devices."
+        )
+    grid = np.asarray(found, dtype=object).reshape(-1, particles)
+    return Mesh(grid, (ISLANDS, PARTICLES), axis_types=(AxisType.Auto, AxisType.Auto))
+
+
+def check_mesh(mesh: Mesh | None) -> None:
+    """Complain early about a mesh with other axes."""
+    if mesh is not None and mesh.axis_names != (ISLANDS, PARTICLES):
+        raise PartbayesError(
+            f"The mesh has the axes {mesh.axis_names}, but {(ISLANDS, PARTICLES)} are expected: use `device_mesh`."
+        )
+
+
+def each_island(function: Callable[..., Tree], mesh: Mesh | None) -> Callable[..., Tree]:
+    """`jax.vmap(function)`, every device with its share of the islands.
+
+    Where they cannot be shared evenly, copies fill the last share and are dropped afterwards: it takes as long as the
+    largest share would anyway.
+    """
+    if mesh is None:
+        return jax.vmap(function)
+    num_shares = mesh.shape[ISLANDS]
+    divided = PartitionSpec(ISLANDS)
+    spread = jax.shard_map(
+        jax.vmap(function), mesh=mesh, in_specs=divided, out_specs=divided, axis_names={ISLANDS}, check_vma=False
+    )
+
+    def mapped(*args: Tree) -> Tree:
+        num_islands = jax.tree.leaves(args)[0].shape[0]
+        if num_islands % num_shares == 0:
+            return spread(*args)
+        filled = jnp.arange(num_islands + -num_islands % num_shares) % num_islands
+        results = spread(*jax.tree.map(lambda leaf: leaf[filled], args))
+        return jax.tree.map(lambda leaf: leaf[:num_islands], results)
+
+    return mapped
+
+
+def spread_run(run: Any, mesh: Mesh | None) -> Any:
+    """Inside a compiled program: the run with every part where it belongs."""
+    if mesh is None:
+        return run
+    return jax.tree.map(jax.lax.with_sharding_constraint, run, _shardings(run, mesh))
+
+
+def place_run(run: Any, mesh: Mesh | None) -> Any:
+    """Outside one: a run from anywhere (another mesh, a checkpoint) laid out on the mesh."""
+    return run if mesh is None else jax.tree.map(_put, run, _shardings(run, mesh))
+
+
+def on_all(tree: Tree, mesh: Mesh | None) -> Tree:
+    """A copy on every device: data, and whatever else all of them read."""
+    return tree if mesh is None else jax.tree.map(lambda leaf: _put(leaf, NamedSharding(mesh, PartitionSpec())), tree)
+
+
+def _put(leaf: Any, sharding: NamedSharding) -> jax.Array:
+    if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
+        return jax.device_put(leaf, sharding)
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(_put(jax.random.key_data(leaf), sharding))
+    # Through the host: a device of another process can only be reached that way.
+    return jax.device_put(leaf if sharding.is_fully_addressable else np.asarray(leaf), sharding)
+
+
+def _shardings(run: Any, mesh: Mesh) -> Any:
+    """A run's tree of shardings. Numbers per island that the host looks at are everywhere."""
+    num_islands, num_particles = run.best.log_weights.shape
+    if num_particles % mesh.shape[PARTICLES]:
+        raise PartbayesError(
+            f"{num_particles} particles cannot be divided evenly among {mesh.shape[PARTICLES]} devices: use a multiple,"
+            " or fewer devices to an island."
+        )
+    # An axis of one device is left out, as the compiler does: a layout that only looks different is compiled anew.
+    island = ISLANDS if mesh.shape[ISLANDS] > 1 and num_islands % mesh.shape[ISLANDS] == 0 else None
+    particle = PARTICLES if mesh.shape[PARTICLES] > 1 else None
+
+    def layout(*axes: str | None) -> NamedSharding:
+        used = len(axes) if axes and axes[-1] else len(axes) - 1
+        return NamedSharding(mesh, PartitionSpec(*axes[:used])) if any(axes) else everywhere
+
+    everywhere = NamedSharding(mesh, PartitionSpec())
+    by_island, by_particle = layout(island), layout(island, particle)
+
+    def of(node: Any) -> Any:
+        if isinstance(node, ParticleState):
+            return jax.tree.map(lambda leaf: by_particle, node)
+        if isinstance(node, Posterior):
+            theta, log_weights = jax.tree.map(lambda leaf: by_particle, (node.theta, node.log_weights))
+            return Posterior(theta, log_weights, jax.tree.map(lambda leaf: by_island, node.psi))
+        return by_island
+
+    state, best = jax.tree.map(of, (run.state, run.best), is_leaf=lambda n: isinstance(n, ParticleState | Posterior))
+    per_island = {name: everywhere for name in ("step", "key", "best_loss", "best_epoch", "alive")}
+    return run._replace(state=state, best=best, **per_island)
