@@ -72,3 +72,5 @@ class Info(NamedTuple):
     """True when the ψ-gradient was not finite, and ψ therefore stayed."""
     log_evidence: Array
     """Running estimate of log p(y | ψ)."""
+    num_gradients: Array
+    """Gradients of the log target that a particle's move took, mean over particles."""

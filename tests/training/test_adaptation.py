@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -13,7 +12,6 @@ from partbayes import smc
 from partbayes.errors import PartbayesError
 from partbayes.runtime import fit
 from partbayes.training import gohsmc
-from partbayes.training.gohsmc import init
 
 N = 8
 STILL = optax.sgd(0.0)
@@ -22,12 +20,9 @@ STILL = optax.sgd(0.0)
 def train(step_size, num_epochs, proposal=None, **options):
     """Full-batch steps on the linear problem from a given first step size."""
     model, data, _ = linear_problem()
-    algorithm = gohsmc(
-        model, N, num_particles=100, proposal=proposal, denominator="same_batch", optimiser=STILL, **options
-    )
-    tuning = algorithm.init.keywords["tuning"]._replace(step_size=jnp.asarray(step_size))
-    started = algorithm._replace(init=lambda *args: init(*args, **(algorithm.init.keywords | {"tuning": tuning})))
-    return fit(jax.random.key(0), started, model, data, num_epochs=num_epochs, batch_size=N)
+    fixed = {"num_particles": 100, "denominator": "same_batch", "optimiser": STILL}
+    algorithm = gohsmc(model, N, proposal=proposal, initial_step_size=step_size, **fixed, **options)
+    return fit(jax.random.key(0), algorithm, model, data, num_epochs=num_epochs, batch_size=N)
 
 
 @pytest.mark.parametrize("proposal", [smc.langevin(), smc.hmc(5), smc.random_walk()], ids=["LD", "HMC5", "RW"])
@@ -71,3 +66,5 @@ def test_what_cannot_be_steered_is_refused():
         gohsmc(model, 24, proposal=smc.random_walk())
     with pytest.raises(PartbayesError, match="0 warm-up steps"):
         gohsmc(model, 24, warmup_steps=0)
+    with pytest.raises(PartbayesError, match="step size is -1"):
+        gohsmc(model, 24, initial_step_size=-1)

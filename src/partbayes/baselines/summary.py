@@ -29,4 +29,5 @@ def summarise(
         finite=jnp.any(alive),
         skipped=skipped,
         log_evidence=missing if log_evidence is None else log_evidence,
+        num_gradients=missing,
     )

@@ -16,9 +16,12 @@ from partbayes.benchmark.lines import Line
 from partbayes.errors import PartbayesError
 
 METRICS = ("rmse", "nll", "crps")
+PRACTICE_METRICS = (*METRICS, "accuracy", "ece")
+"""Of numbers and of classes: a table has those that fit its target."""
 ORDER = ("california", "concrete", "yacht", "wine_red", "wine_white", "naval")
 """The paper's columns."""
 AGAINST = ("paper", "nothing")
+HIGHER_IS_BETTER = ("r2", "accuracy", "auc")
 SIGNIFICANCE = 0.05
 
 
@@ -71,7 +74,7 @@ def tabulate(
                 method: {
                     line["seed"]: line["metrics"][form][metric]
                     for line in lines
-                    if line["dataset"] == dataset and line["method"] == method
+                    if line["dataset"] == dataset and line["method"] == method and metric in line["metrics"][form]
                 }
                 for method in methods
             }
@@ -96,7 +99,7 @@ def _winner(by_method: dict[str, dict[int, float]], metric: str) -> str | None:
 
     Two-sided: the winner is picked by looking at the same numbers, so a one-sided test would flatter it.
     """
-    sign = -1.0 if metric == "r2" else 1.0
+    sign = -1.0 if metric in HIGHER_IS_BETTER else 1.0
     ranked = sorted(by_method, key=lambda method: sign * float(np.mean(list(by_method[method].values()))))
     if len(ranked) < 2:
         return None

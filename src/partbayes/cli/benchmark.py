@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +10,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from partbayes.cli.options import DataDir, Quiet
-from partbayes.errors import PartbayesError
-
-FORMS = {"paper": "paper", "readings": "paper", "practice": "mixture"}
-"""Which form of the metrics a preset shows."""
 
 
 def benchmark(
@@ -22,23 +17,24 @@ def benchmark(
         str,
         typer.Option(
             help="What to run: 'paper' is the table of the GOHSMC paper; 'readings' is what its text leaves open, "
-            "tried out on three tables; 'practice' is our default against deep ensembles and other libraries, on "
-            "standardised targets."
+            "tried out; 'practice' is our default against deep ensembles and other libraries, on standardised "
+            "targets; 'fidelity' is every proposal against long Hamiltonian Monte Carlo."
         ),
     ] = "paper",
     datasets: Annotated[
-        str | None, typer.Option(help="Data sets, separated by commas. [all six; yacht,concrete,wine_red for readings]")
+        str | None,
+        typer.Option(help="Data sets, separated by commas. [all six; readings, fidelity: yacht,concrete,wine_red]"),
     ] = None,
-    methods: Annotated[
-        str, typer.Option(help="Methods, separated by commas; 'all' for every one (readings: gohsmc,ohsmc).")
-    ] = "all",
-    seeds: Annotated[int, typer.Option(help="Seeds 0, 1, … of each data set and method.")] = 5,
+    methods: Annotated[str, typer.Option(help="Methods, separated by commas; 'all' for the preset's own.")] = "all",
+    seeds: Annotated[
+        int | None, typer.Option(help="Seeds 0, 1, … of each data set and method. [5; fidelity: 1]")
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="JSON lines; finished units in it are skipped. [results/PRESET.jsonl]"),
     ] = None,
     epochs: Annotated[
-        int, typer.Option(help="Epochs (this and all below but the last three: presets 'paper' and 'readings').")
+        int, typer.Option(help="Epochs (this and all down to --denominator: presets 'paper' and 'readings').")
     ] = 100,
     particles: Annotated[int, typer.Option(help="Particles.")] = 100,
     width: Annotated[str, typer.Option(help="Units of the sampled layer, or 'literal' for the printed widths.")] = "50",
@@ -48,7 +44,12 @@ def benchmark(
     ] = "full",
     denominator: Annotated[str, typer.Option(help="GOHSMC weight denominator: 'cached' or 'same_batch'.")] = "cached",
     data_dir: DataDir = None,
-    predictions: Annotated[Path | None, typer.Option(help="Folder for every unit's test predictions (.npz).")] = None,
+    predictions: Annotated[
+        Path | None, typer.Option(help="Folder for every unit's test predictions, .npz (preset 'paper').")
+    ] = None,
+    truths: Annotated[
+        Path | None, typer.Option(help="Folder for the long runs (preset 'fidelity'). [truths, beside the output]")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Run a benchmark grid, one JSON line per finished unit, and print means over seeds.
@@ -56,46 +57,36 @@ def benchmark(
     Example: partbayes benchmark --preset paper --datasets yacht --methods gohsmc --seeds 5 -o results/yacht.jsonl
     """
     from partbayes.benchmark import (
-        METHODS,
-        OURS,
-        READING_SETS,
-        RIVALS,
+        PRACTICE_METRICS,
         PaperSettings,
         check_settings,
-        paper_units,
-        practice_units,
-        reading_units,
+        fidelity_table,
+        find_preset,
         run_missing,
-        run_paper_unit,
-        run_practice_unit,
+        runner,
         tabulate,
     )
-    from partbayes.data import DATASETS
     from partbayes.report import summary_table
 
-    names = list(READING_SETS if preset == "readings" else DATASETS) if datasets is None else datasets.split(",")
-    if preset in ("paper", "readings"):
-        settings = check_settings(
-            PaperSettings(
-                epochs=epochs,
-                particles=particles,
-                width=int(width) if width.isdigit() else width,  # pyright: ignore[reportArgumentType]
-                kernel_scale=kernel_scale,  # pyright: ignore[reportArgumentType]
-                target_scale=target_scale,  # pyright: ignore[reportArgumentType]
-                denominator=denominator,  # pyright: ignore[reportArgumentType]
-            )
+    chosen = find_preset(preset)
+    settings = check_settings(
+        PaperSettings(
+            epochs=epochs,
+            particles=particles,
+            width=int(width) if width.isdigit() else width,  # pyright: ignore[reportArgumentType]
+            kernel_scale=kernel_scale,  # pyright: ignore[reportArgumentType]
+            target_scale=target_scale,  # pyright: ignore[reportArgumentType]
+            denominator=denominator,  # pyright: ignore[reportArgumentType]
         )
-        everything = list(METHODS) if preset == "paper" else ["gohsmc", "ohsmc"]
-        chosen = everything if methods == "all" else methods.split(",")
-        units = (paper_units if preset == "paper" else reading_units)(names, chosen, seeds, settings)
-        run = partial(run_paper_unit, data_dir=data_dir, predictions=predictions)
-    elif preset == "practice":
-        chosen = [*OURS, *RIVALS] if methods == "all" else methods.split(",")
-        units = practice_units(names, chosen, seeds)
-        run = partial(run_practice_unit, data_dir=data_dir)
-    else:
-        raise PartbayesError(f"There is no preset {preset!r}: use 'paper', 'readings' or 'practice'.")
+    )
     output = Path(f"results/{preset}.jsonl") if output is None else output
+    units = chosen.units(
+        list(chosen.datasets) if datasets is None else datasets.split(","),
+        list(chosen.methods) if methods == "all" else methods.split(","),
+        chosen.seeds if seeds is None else seeds,
+        settings,
+    )
+    run = runner(preset, data_dir, predictions, truths or output.parent / "truths")
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -111,12 +102,16 @@ def benchmark(
             bar.update(task, completed=done, description=label)
 
         lines = run_missing(units, output, run, on_unit=show)
-    wanted = {unit["method"]: unit["config"] for unit in units}
     if preset == "readings":
-        typer.echo(f"Done: {output} has {len(lines)} lines; `make results` puts them into docs/results.md.")
+        typer.echo(f"{output} has {len(lines)} lines; docs/results.md shows them, and `make results` writes it anew.")
         return
-    cells = tabulate((line for line in lines if line["config"] == wanted.get(line["method"])), form=FORMS[preset])
-    Console().print(summary_table(cells, paper=preset == "paper"))
+    wanted = {unit["method"]: unit["config"] for unit in units}
+    lines = [line for line in lines if line["config"] == wanted.get(line["method"])]
+    if preset == "fidelity":
+        typer.echo(fidelity_table(lines))
+    else:
+        cells = tabulate(lines) if preset == "paper" else tabulate(lines, PRACTICE_METRICS, "mixture")
+        Console().print(summary_table(cells, paper=preset == "paper"))
 
 
 def table(

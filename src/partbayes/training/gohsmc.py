@@ -56,18 +56,20 @@ def gohsmc(
     trajectory_length: float | Literal["auto"] | None = None,
     warmup_steps: int | None = None,
     target_acceptance: float = 0.8,
+    initial_step_size: float = INITIAL_STEP_SIZE,
     block_size: int | None = None,
 ) -> Algorithm:
     """Build GOHSMC for `num_data` training rows.
 
     Defaults are the paper's: Langevin, forward-proposal L-kernel, multinomial resampling at J/2, Adam(0.01).
     `step_size` is the leapfrog step ε: a number, or "auto", which steers the acceptance statistic to
-    `target_acceptance`, for `warmup_steps` steps and then frozen, or all along (None, for as long as ψ moves).
+    `target_acceptance`, for `warmup_steps` steps and then frozen, or all along (None, for as long as ψ moves). It sets
+    out from `initial_step_size`.
     `inverse_mass` is a tree like θ (None: identity). `trajectory_length`, a number or "auto", is for ChEES.
     `start="given"` sets out from copies of the θ that `init` is handed (a warm start) in place of draws from the prior,
     and `hold_psi` leaves ψ where it is: together they sample θ | ψ around a trained network.
     """
-    first_step = INITIAL_STEP_SIZE if step_size == "auto" else float(step_size)
+    first_step = float(initial_step_size) if step_size == "auto" else float(step_size)
     check_population(num_particles, first_step)
     proposal = langevin() if proposal is None else proposal
     lkernel = forward_proposal() if lkernel is None else lkernel

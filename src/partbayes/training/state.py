@@ -68,4 +68,5 @@ def summarise(
         finite=jnp.isfinite(moved.log_normaliser),
         skipped=skipped,
         log_evidence=state.log_evidence,
+        num_gradients=jnp.asarray(jnp.nan if moved.num_gradients is None else moved.num_gradients),
     )

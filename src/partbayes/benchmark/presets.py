@@ -1,0 +1,59 @@
+"""The benchmark's presets: which units each consists of, and what it runs unless told otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from partbayes.benchmark.fidelity import fidelity_units, run_fidelity_unit
+from partbayes.benchmark.lines import Line
+from partbayes.benchmark.methods import METHODS
+from partbayes.benchmark.paper import paper_units, run_paper_unit
+from partbayes.benchmark.practice import OURS, practice_units, run_practice_unit
+from partbayes.benchmark.readings import READING_SETS, reading_units
+from partbayes.benchmark.rivals import RIVALS
+from partbayes.benchmark.samplers import SAMPLERS
+from partbayes.benchmark.settings import PaperSettings
+from partbayes.data import DATASETS
+from partbayes.errors import PartbayesError
+
+
+class Preset(NamedTuple):
+    """`units(datasets, methods, seeds, settings)` are what there is to run, one line each."""
+
+    units: Callable[[list[str], list[str], int, PaperSettings], list[Line]]
+    methods: tuple[str, ...]
+    datasets: tuple[str, ...] = tuple(DATASETS)
+    seeds: int = 5
+
+
+def _without_settings(units: Callable[[list[str], list[str], int], list[Line]]) -> Callable[..., list[Line]]:
+    return lambda datasets, methods, seeds, settings: units(datasets, methods, seeds)
+
+
+PRESETS = {
+    "paper": Preset(paper_units, tuple(METHODS)),
+    "readings": Preset(reading_units, ("gohsmc", "ohsmc"), READING_SETS),
+    "practice": Preset(_without_settings(practice_units), (*OURS, *RIVALS)),
+    "fidelity": Preset(_without_settings(fidelity_units), tuple(SAMPLERS), READING_SETS, seeds=1),
+}
+
+
+def find_preset(name: str) -> Preset:
+    """The entry of `PRESETS`, or the list of names."""
+    if name not in PRESETS:
+        raise PartbayesError(f"There is no preset {name!r}: use one of {', '.join(PRESETS)}.")
+    return PRESETS[name]
+
+
+def runner(
+    preset: str, data_dir: Path | None = None, predictions: Path | None = None, truths: Path | None = None
+) -> Callable[[Line], Line]:
+    """What makes a result of one of the preset's units."""
+    if preset == "practice":
+        return partial(run_practice_unit, data_dir=data_dir)
+    if preset == "fidelity":
+        return partial(run_fidelity_unit, data_dir=data_dir, truths=truths)
+    return partial(run_paper_unit, data_dir=data_dir, predictions=predictions)
