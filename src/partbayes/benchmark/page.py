@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -40,6 +41,20 @@ def _coverage(folder: Path) -> str:
     for line in lines:
         seeds.setdefault(line["dataset"], []).append(line["seed"])
     return ", ".join(f"{name}: {len(found)} runs" for name, found in seeds.items())
+
+
+def _paper_verdict(folder: Path) -> str:
+    """For each of the paper's methods: on which data sets our mean RMSE is at or below the printed one."""
+    cells = [cell for cell in tabulate(read_lines(folder / "paper.jsonl"), ["rmse"]) if not math.isnan(cell.paper)]
+    rows = ["| method | RMSE at or below the paper's | above it |", "|---|---|---|"]
+    for method in dict.fromkeys(cell.method for cell in cells):
+        of_method = [cell for cell in cells if cell.method == method]
+        above = [
+            f"{cell.dataset} ({cell.mean:.4g}, not {cell.paper:.4g})" for cell in of_method if cell.mean > cell.paper
+        ]
+        below = [cell.dataset for cell in of_method if cell.mean <= cell.paper]
+        rows.append(f"| {method} | {len(below)} of {len(of_method)}: {', '.join(below)} | {', '.join(above) or '–'} |")
+    return "\n".join(rows)
 
 
 def _guided_table(folder: Path) -> str:
@@ -128,6 +143,7 @@ def _mean(values: Iterable[float]) -> float:
 SECTIONS: dict[str, Callable[[Path], str]] = {
     "paper_table": _paper_table,
     "coverage": _coverage,
+    "paper_verdict": _paper_verdict,
     "guided": _guided,
     "guided_table": _guided_table,
     "first_seeds": _first_seeds,
