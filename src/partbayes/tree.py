@@ -7,6 +7,7 @@ from functools import reduce
 import jax
 import jax.numpy as jnp
 
+from partbayes.normals import normals
 from partbayes.types import Array, Key, Tree
 
 
@@ -36,8 +37,7 @@ def where(condition: Array, yes: Tree, no: Tree) -> Tree:
 def normal_like(key: Key, tree: Tree) -> Tree:
     """Independent standard normals in the shape and dtype of `tree`."""
     leaves, treedef = jax.tree.flatten(tree)
-    keys = jax.random.split(key, len(leaves))
-    draws = [jax.random.normal(k, jnp.shape(leaf), jnp.result_type(leaf)) for k, leaf in zip(keys, leaves, strict=True)]
+    draws = normals(key, [jnp.shape(leaf) for leaf in leaves], [jnp.result_type(leaf) for leaf in leaves])
     return jax.tree.unflatten(treedef, draws)
 
 

@@ -190,7 +190,7 @@ IMPOSSIBLE = [
     (lambda m: swag(m, 8, burn_in_epochs=-1.0), "burn_in_epochs is -1.0"),
     (lambda m: swag(m, 8, interval_epochs=0.0), "interval_epochs is 0.0"),
     (lambda m: svgd(m, 8, num_particles=2.5), "num_particles is 2.5"),
-    (lambda m: svgd(m, 8, block_size=0), "block_size is 0"),
+    (lambda m: svgd(m, 8, block_size=0), "block size is 0"),
 ]
 
 

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from partbayes.model import Target
-from partbayes.smc.blocks import scan_blocks
+from partbayes.smc.blocks import BlockSize, resolve_block_size, scan_blocks
 from partbayes.types import Array, Batch, Key, Tree
 
 
@@ -24,7 +24,7 @@ def sample_population(key: Key, target: Target, num_particles: int) -> Tree:
 
 
 def population_gradients(
-    theta: Tree, psi: Tree, batch: Batch, target: Target, block_size: int | None = None
+    theta: Tree, psi: Tree, batch: Batch, target: Target, block_size: BlockSize = "auto"
 ) -> tuple[Array, Tree, Tree]:
     """Each particle's log target `[J]` and score `[J, ...]`, and g. Particles pass `block_size` at a time."""
 
@@ -33,6 +33,7 @@ def population_gradients(
         scores, gradient = pullback(jnp.ones_like(values))
         return jax.tree.map(jnp.add, total, gradient), (values, scores)
 
+    block_size = resolve_block_size(block_size, lambda one: target(one, psi, batch), theta)
     total, (values, scores) = scan_blocks(body, jax.tree.map(jnp.zeros_like, psi), theta, block_size)
     return values, scores, jax.tree.map(lambda g: g / len(values), total)
 

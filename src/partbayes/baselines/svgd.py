@@ -29,6 +29,7 @@ from partbayes.baselines.settings import check_count
 from partbayes.baselines.summary import summarise
 from partbayes.model import Model, Target, log_target
 from partbayes.optimise import ascend
+from partbayes.smc.blocks import BlockSize, check_block_size
 from partbayes.smc.weights import uniform
 from partbayes.types import Array, Batch, Key, Tree
 
@@ -40,17 +41,16 @@ def svgd(
     num_particles: int = 100,
     theta_optimiser: optax.GradientTransformation | None = None,
     optimiser: optax.GradientTransformation | None = None,
-    block_size: int | None = None,
+    block_size: BlockSize = "auto",
 ) -> Algorithm:
     """Build SVGD for `num_data` training rows.
 
     `theta_optimiser` moves the particles and `optimiser` ψ (default for both: Adam(0.01)). Particles pass through the
-    network `block_size` at a time (None: all at once).
+    network `block_size` at a time (see `smc.blocks`).
     """
     check_count("num_data", num_data)
     check_count("num_particles", num_particles)
-    if block_size is not None:
-        check_count("block_size", block_size)
+    check_block_size(block_size)
     theta_optimiser = optax.adam(0.01) if theta_optimiser is None else theta_optimiser
     optimiser = optax.adam(0.01) if optimiser is None else optimiser
     target = log_target(model, num_data)
@@ -95,7 +95,7 @@ def step(
     target: Target,
     theta_optimiser: optax.GradientTransformation,
     optimiser: optax.GradientTransformation,
-    block_size: int | None,
+    block_size: BlockSize,
 ) -> tuple[SVGDState, Info]:
     """Move all particles and ψ; it uses no random numbers.
 

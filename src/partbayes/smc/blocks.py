@@ -1,17 +1,60 @@
-"""Walk over the population in blocks of particles, so that memory and cache use are bounded by a setting."""
+"""Walk over the population in blocks of particles, so that memory and cache use are bounded by a setting.
+
+How many particles a block has changes speed and memory, and results only by rounding. By default ("auto") it is chosen
+so that the largest array which the log density makes for a block stays in cache: a pure function of shapes, never of a
+clock, so the same program gives the same numbers on every day. docs/speed.md has what it buys.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
 
+from partbayes.errors import PartbayesError
 from partbayes.smc.shards import add_up, num_shards, on_shards
-from partbayes.types import Tree
+from partbayes.types import Array, Tree
 
 Carry = TypeVar("Carry")
+BlockSize: TypeAlias = int | Literal["auto"] | None
+"""Particles per block; None is one block for all."""
+
+CACHE_BYTES = 2 * 2**20
+"""What a block's largest array may take: about one core's second-level cache in server processors. Twice or half of it
+makes little difference; several times more sends every activation to main memory and back."""
+
+
+def check_block_size(block_size: BlockSize) -> BlockSize:
+    """Complain early."""
+    if isinstance(block_size, str):
+        if block_size != "auto":
+            raise PartbayesError(f"The block size is {block_size!r}, but a number, None or 'auto' is expected.")
+    elif block_size is not None and block_size < 1:
+        raise PartbayesError(f"The block size is {block_size}, but at least one particle per block is needed.")
+    return block_size
+
+
+def resolve_block_size(block_size: BlockSize, density: Callable[..., Array], theta: Tree, *shared: Tree) -> int | None:
+    """The number behind "auto" for `density(one_theta, *shared)` and stacked `theta`; other settings as they are."""
+    if block_size != "auto":
+        return block_size
+    total = jax.tree.leaves(theta)[0].shape[0]
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), theta)
+    largest = max(_array_bytes(jax.make_jaxpr(density)(one, *shared).jaxpr), default=1)
+    return even_block(total, max(1, CACHE_BYTES // max(1, largest)))
+
+
+def even_block(total: int, at_most: int) -> int:
+    """A block of up to `at_most` particles, one that divides the population if there is such from half that size on.
+
+    A remainder is a second program to compile.
+    """
+    if at_most >= total:
+        return total
+    divisors = [size for size in range(-(-at_most // 2), at_most + 1) if total % size == 0]
+    return max(divisors, default=at_most)
 
 
 def scan_blocks(
@@ -47,3 +90,18 @@ def _scan(
         carry, rest = body(carry, jax.tree.map(lambda a: a[cut:], population))
         outputs = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), outputs, rest)
     return carry, outputs
+
+
+def _array_bytes(jaxpr: Any) -> Iterator[int]:
+    """Sizes of all arrays that a program makes, those inside its loops and calls included."""
+    for equation in jaxpr.eqns:
+        for variable in equation.outvars:
+            if jnp.issubdtype(variable.aval.dtype, jnp.number):
+                yield variable.aval.size * variable.aval.dtype.itemsize
+        for inner in jax.tree.leaves(tuple(equation.params.values()), is_leaf=_is_program):
+            if _is_program(inner):
+                yield from _array_bytes(getattr(inner, "jaxpr", inner))
+
+
+def _is_program(value: Any) -> bool:
+    return hasattr(value, "eqns") or hasattr(getattr(value, "jaxpr", None), "eqns")

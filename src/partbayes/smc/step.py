@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from partbayes import tree as tm
 from partbayes.errors import PartbayesError
 from partbayes.smc import weighted_gradient as wg
-from partbayes.smc.blocks import scan_blocks
+from partbayes.smc.blocks import BlockSize, check_block_size, resolve_block_size, scan_blocks
 from partbayes.smc.lkernels import LKernel, Settled, log_acceptance_ratio
 from partbayes.smc.proposals.base import Move, Proposal, Tuning
 from partbayes.smc.resampling import Resampler
@@ -46,7 +46,7 @@ class Kernel(NamedTuple):
     proposal: Proposal
     lkernel: LKernel
     denominator: Denominator = "cached"
-    block_size: int | None = None
+    block_size: BlockSize = "auto"
     record_noise: bool = False
 
 
@@ -68,8 +68,7 @@ def check_kernel(kernel: Kernel) -> Kernel:
         raise PartbayesError(
             f"The denominator is {kernel.denominator!r}, but one of {', '.join(get_args(Denominator))} is expected."
         )
-    if kernel.block_size is not None and kernel.block_size < 1:
-        raise PartbayesError(f"The block size is {kernel.block_size}, but at least one particle per block is needed.")
+    check_block_size(kernel.block_size)
     return kernel
 
 
@@ -117,27 +116,26 @@ class _Outcome(NamedTuple):
 
 
 def _move(key, state, log_density, shared, kernel, tuning, *, with_gradient):
-    # A particle's keys depend on its index alone, so blocks of any size draw the same numbers.
+    # A particle's keys depend on its index alone, so blocks of any size draw the same numbers. They are made for all
+    # particles at once: many small draws of keys are slower than one.
     key_launch, key_settle = jax.random.split(key)
     settle = kernel.lkernel.settle
     indices = jnp.arange(state.log_weights.shape[0])
+    keys = jax.vmap(lambda i: (jax.random.fold_in(key_launch, i), jax.random.fold_in(key_settle, i)))(indices)
 
     def body(running, block):
-        indices, particles = block
-        keys_launch = jax.vmap(lambda i: jax.random.fold_in(key_launch, i))(indices)
+        (keys_launch, keys_settle), particles = block
         moves, pullback = _fly(keys_launch, particles, log_density, shared, kernel.proposal, tuning)
         if kernel.lkernel.population:
             return running, moves
-        keys_settle = jax.vmap(lambda i: jax.random.fold_in(key_settle, i))(indices)
         new, outcome = _weigh(particles, moves, jax.vmap(settle)(keys_settle, moves), kernel)
         if with_gradient:
             running = wg.add_block(running, new.log_weights, pullback)
         return running, (new, outcome)
 
+    block_size = resolve_block_size(kernel.block_size, log_density, state.theta, shared)
     running = wg.start(shared, state.log_weights.dtype) if with_gradient else None
-    running, result = scan_blocks(
-        body, running, (indices, state), kernel.block_size, wg.merge if with_gradient else add_up
-    )
+    running, result = scan_blocks(body, running, (keys, state), block_size, wg.merge if with_gradient else add_up)
     new, outcome = _weigh(state, result, settle(key_settle, result), kernel) if kernel.lkernel.population else result
     log_weights, log_normaliser = normalise(new.log_weights)
     info = MoveInfo(

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from partbayes import tree as tm
-from partbayes.smc.blocks import scan_blocks
+from partbayes.smc.blocks import BlockSize, resolve_block_size, scan_blocks
 from partbayes.types import Array, LogDensity, Tree
 
 
@@ -59,7 +59,7 @@ def finish(running: RunningGradient) -> Tree:
 
 
 def weighted_gradient(
-    log_density: LogDensity, theta: Tree, log_weights: Array, shared: Tree, block_size: int | None = None
+    log_density: LogDensity, theta: Tree, log_weights: Array, shared: Tree, block_size: BlockSize = "auto"
 ) -> Tree:
     """The same for particles that stand still: `theta` stacked `[J, ...]`, any log-weights `[J]`."""
 
@@ -73,5 +73,6 @@ def weighted_gradient(
     theta = tm.where(
         jnp.isfinite(log_weights), theta, jax.tree.map(lambda a, b: jnp.broadcast_to(a, b.shape), living, theta)
     )
+    block_size = resolve_block_size(block_size, log_density, theta, shared)
     running, _ = scan_blocks(body, start(shared, log_weights.dtype), (theta, log_weights), block_size, merge)
     return finish(running)

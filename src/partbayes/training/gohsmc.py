@@ -57,7 +57,7 @@ def gohsmc(
     warmup_steps: int | None = None,
     target_acceptance: float = 0.8,
     initial_step_size: float = INITIAL_STEP_SIZE,
-    block_size: int | None = None,
+    block_size: smc.BlockSize = "auto",
 ) -> Algorithm:
     """Build GOHSMC for `num_data` training rows.
 
@@ -68,6 +68,7 @@ def gohsmc(
     `inverse_mass` is a tree like θ (None: identity). `trajectory_length`, a number or "auto", is for ChEES.
     `start="given"` sets out from copies of the θ that `init` is handed (a warm start) in place of draws from the prior,
     and `hold_psi` leaves ψ where it is: together they sample θ | ψ around a trained network.
+    `block_size` is how many particles pass through the network at a time (see `smc.blocks`).
     """
     first_step = float(initial_step_size) if step_size == "auto" else float(step_size)
     check_population(num_particles, first_step)

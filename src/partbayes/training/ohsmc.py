@@ -39,7 +39,7 @@ def ohsmc(
     scale: Scale = "batch",
     optimiser: optax.GradientTransformation | None = None,
     resampler: Resampler | None = None,
-    block_size: int | None = None,
+    block_size: smc.BlockSize = "auto",
 ) -> Algorithm:
     """Build OHSMC for `num_data` training rows; `step_size` is the random walk's standard deviation σ."""
     check_population(num_particles, step_size)

@@ -42,7 +42,7 @@ def sgsmc(
     proposal: Proposal | None = None,
     optimiser: optax.GradientTransformation | None = None,
     resampler: Resampler | None = None,
-    block_size: int | None = None,
+    block_size: smc.BlockSize = "auto",
 ) -> Algorithm:
     """Build SGSMC; any proposal, Metropolis-adjusted, serves as the invariant kernel."""
     check_population(num_particles, step_size)
