@@ -10,7 +10,7 @@ PINNED := pyproject.toml constraints.txt src/partbayes/_version.py
 PYTEST_ARGS ?= -q -n auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint slow format results constraints clean
+.PHONY: help demo test lint slow bench format results constraints clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1~\2/p' Makefile | awk -F'~' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -29,6 +29,9 @@ lint: $(VENV)/.dev  ## style, types and import rules only
 
 slow: $(VENV)/.dev  ## the long statistical tests
 	$(BIN)/pytest $(PYTEST_ARGS) -m slow
+
+bench: $(VENV)/.dev  ## time one step: ours, other libraries, and the machine's limit (BENCH_ARGS="--quick --shapes 0")
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 format: $(VENV)/.dev  ## mend what ruff can mend
 	$(BIN)/ruff check --fix .
