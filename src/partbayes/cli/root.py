@@ -11,6 +11,7 @@ import typer
 from partbayes._version import __version__
 from partbayes.cli.benchmark import benchmark, table
 from partbayes.cli.check import check
+from partbayes.cli.compiled import VARIABLE, keep_compiled_programs
 from partbayes.cli.datasets import data_app
 from partbayes.cli.demo import demo
 from partbayes.cli.evaluate import evaluate
@@ -37,6 +38,9 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    compile_cache: Annotated[
+        bool, typer.Option(envvar=VARIABLE, help="Keep compiled programs in the cache folder for the next command.")
+    ] = True,
 ) -> None:
     """Predictions with uncertainty, from partial Bayesian neural networks.
 
@@ -48,6 +52,8 @@ def _options(
       partbayes evaluate houses.model test.csv --target price
       partbayes predict houses.model new.csv -o predictions.csv
     """
+    if compile_cache:
+        keep_compiled_programs()
 
 
 def main(args: Sequence[str] | None = None) -> None:
