@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from partbayes.cli.options import AsJson, Categorical, Data, Ignore, Seed, Silent, TargetColumn, TaskOption
+from partbayes.cli.processes import check_same_request, together
 from partbayes.cli.saved import Saved, fingerprint, save_fitted
 from partbayes.cli.saying import note, say, say_json
 from partbayes.errors import PartbayesError
@@ -38,6 +39,20 @@ CheckpointDir = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Save the training to this folder as it goes, so that it can resume.")
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on from --checkpoint-dir, to the same result bit by bit.")]
+Distributed = Annotated[
+    bool,
+    typer.Option(
+        "--distributed",
+        help="Share the islands with other processes, each started with the same command. Slurm and Open MPI say who "
+        "they are; elsewhere the three options below do. The first process writes and prints.",
+    ),
+]
+Coordinator = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", envvar="JAX_COORDINATOR_ADDRESS", help="Where the first process can be reached."),
+]
+NumProcesses = Annotated[int | None, typer.Option(envvar="JAX_NUM_PROCESSES", help="How many processes take part.")]
+ProcessId = Annotated[int | None, typer.Option(envvar="JAX_PROCESS_ID", help="This one's number, from 0.")]
 
 
 def fit(
@@ -54,6 +69,10 @@ def fit(
     seed: Seed = 0,
     checkpoint_dir: CheckpointDir = None,
     resume: Resume = False,
+    distributed: Distributed = False,
+    coordinator: Coordinator = None,
+    num_processes: NumProcesses = None,
+    process_id: ProcessId = None,
     quiet: Silent = False,
     as_json: AsJson = False,
 ) -> None:
@@ -71,8 +90,27 @@ def fit(
       partbayes fit wine.csv --target quality --task classification -o wine.model
       partbayes fit big.parquet --target y -o big.model --checkpoint-dir ck
       partbayes fit big.parquet --target y -o big.model --checkpoint-dir ck --resume
+      partbayes fit big.csv --target y -o big.model --distributed --coordinator a:1234 --num-processes 2 --process-id 0
       zcat log.csv.gz | partbayes fit - --target load --ignore id -o load.model
     """
+    if resume and checkpoint_dir is None:
+        raise PartbayesError("--resume was given without --checkpoint-dir: say which folder to go on from.")
+    with together(distributed, coordinator, num_processes, process_id) as speaks:
+        settings = (task, method, effort, max_time, noise, seed, ignore or (), categorical or ())
+        _fit(data, target, output, settings, checkpoint_dir, resume, speaks and not quiet, as_json, speaks)
+
+
+def _fit(
+    data: str,
+    target: str,
+    output: Path,
+    settings: tuple[Any, ...],
+    checkpoint_dir: Path | None,
+    resume: bool,
+    talk: bool,
+    as_json: bool,
+    speaks: bool,
+) -> None:
     from partbayes.data.table import (
         encode,
         encode_target,
@@ -84,20 +122,22 @@ def fit(
     )
     from partbayes.report import describe_grave, describe_plan, describe_training
 
-    if resume and checkpoint_dir is None:
-        raise PartbayesError("--resume was given without --checkpoint-dir: say which folder to go on from.")
-    require_writable(output)
-    table = with_target(read_table(data, text=categorical or ()), target)
-    schema = infer_schema(table, target, task=task, ignore=ignore or (), categorical=categorical or ())
-    estimator = _estimator(schema.target.task, method, effort, max_time, noise, seed, quiet or as_json)
+    task, method, effort, max_time, noise, seed, ignore, categorical = settings
+    if speaks:
+        require_writable(output)
+    table = with_target(read_table(data, text=categorical), target)
+    schema = infer_schema(table, target, task=task, ignore=ignore, categorical=categorical)
+    estimator = _estimator(schema.target.task, method, effort, max_time, noise, seed, not talk or as_json)
     findings = find_problems(table, schema)
-    talk = not (quiet or as_json)
-    if talk:
+    if talk and not as_json:
         say(describe_plan(table, schema.columns, schema.target))
         note(describe_grave(findings))
     x, y = encode(schema, table).x, encode_target(schema.target, table)
+    check_same_request(data=fingerprint(x, y), target=target, settings=settings, resume=resume)
     labels = schema.target.labels
-    _train(estimator, x, [labels[code] for code in y] if labels else y, checkpoint_dir, resume)
+    _train(estimator, x, [labels[code] for code in y] if labels else y, checkpoint_dir, resume, speaks)
+    if not speaks:
+        return
     save_fitted(output, Saved(estimator, schema, fingerprint(x, y)))
     if as_json:
         say_json(
@@ -150,7 +190,7 @@ def _number_or_name(noise: str) -> float | str:
         return noise
 
 
-def _train(estimator: Any, x: Any, y: Any, folder: Path | None, resume: bool) -> None:
+def _train(estimator: Any, x: Any, y: Any, folder: Path | None, resume: bool, speaks: bool) -> None:
     """Fit; when interrupted, say how to go on and leave with 130."""
     from partbayes.runtime.resumable import Checkpoint
 
@@ -161,7 +201,7 @@ def _train(estimator: Any, x: Any, y: Any, folder: Path | None, resume: bool) ->
             raise PartbayesError(
                 f"The checkpoint folder {folder} cannot be made ({error.strerror}): choose another."
             ) from error
-        if resume and not any(folder.iterdir()):
+        if resume and speaks and not any(folder.iterdir()):
             note([f"there is nothing in {folder} to go on from, so training begins anew"])
     try:
         estimator.fit(x, y, checkpoint=None if folder is None else Checkpoint(folder, resume))

@@ -1,7 +1,7 @@
 """Save a `Run` and go on from it, with orbax. Arrays and JSON only: opening a checkpoint executes nothing.
 
 Orbax writes each step into a folder of its own and renames it when complete, so a process killed half-way leaves the
-previous checkpoint in place.
+previous checkpoint in place. Of several processes the first one reads and writes; all of them call these functions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from partbayes import hosts
 from partbayes._version import __version__
 from partbayes.errors import PartbayesError
 from partbayes.runtime.loop import Run
@@ -25,6 +27,9 @@ def save_checkpoint(folder: str | os.PathLike[str], run: Run, description: dict[
     """Write the run under `folder`; `description` (JSON) is compared on restoring, so that runs are not mixed up."""
     import orbax.checkpoint as ocp
 
+    run = hosts.on_this_host(run)
+    if not hosts.is_first():
+        return
     step = int(run.step)
     content = ocp.args.Composite(
         run=ocp.args.StandardSave(_plain(run)), description=ocp.args.JsonSave(_described(description))
@@ -43,9 +48,23 @@ def save_checkpoint(folder: str | os.PathLike[str], run: Run, description: dict[
 
 def restore_checkpoint(folder: str | os.PathLike[str], like: Run, description: dict[str, Any] | None = None) -> Run:
     """The newest run under `folder`. `like` is a fresh run of the same configuration: its shapes are the schema."""
+    if not hosts.several():
+        return _restore(folder, like, description)
+    run, failure = like, None
+    if hosts.is_first():
+        try:
+            run = _restore(folder, like, description)
+        except PartbayesError as error:
+            failure = error
+    if hosts.agreed(failure is not None):
+        raise failure or PartbayesError("The first process could not restore the checkpoint: see what it says.")
+    return _typed(hosts.from_first(_plain(run)), like)
+
+
+def _restore(folder: str | os.PathLike[str], like: Run, description: dict[str, Any] | None) -> Run:
     import orbax.checkpoint as ocp
 
-    if not has_checkpoint(folder):
+    if not _has(folder):
         raise PartbayesError(f"There is no checkpoint in {str(folder)!r}: check the folder, or start anew.")
     with _manager(folder, create=False) as manager:
         step = manager.latest_step()
@@ -76,6 +95,10 @@ def restore_checkpoint(folder: str | os.PathLike[str], like: Run, description: d
 
 def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
     """Whether `folder` holds a complete checkpoint."""
+    return hosts.agreed(hosts.is_first() and _has(folder))
+
+
+def _has(folder: str | os.PathLike[str]) -> bool:
     path = Path(folder)
     if not path.is_dir():
         return False
@@ -91,13 +114,22 @@ def _described(description: dict[str, Any] | None) -> dict[str, Any]:
 def _manager(folder: str | os.PathLike[str], *, create: bool) -> Any:
     import orbax.checkpoint as ocp
 
-    options = ocp.CheckpointManagerOptions(max_to_keep=KEPT, create=create)
+    settings: dict[str, Any] = {"max_to_keep": KEPT, "create": create}
+    if hosts.several():  # Orbax would wait for the other processes, and does not make folders when told not to
+        settings["multiprocessing_options"] = ocp.options.MultiprocessingOptions(
+            primary_host=0, active_processes={0}, barrier_sync_key_prefix="first"
+        )
+        settings["create"] = False
+        if create:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+    options = ocp.CheckpointManagerOptions(**settings)
     return ocp.CheckpointManager(Path(folder).absolute(), options=options)
 
 
 def _plain(run: Run) -> Run:
-    """Typed keys as plain numbers, which file formats know."""
-    return jax.tree.map(lambda a: jax.random.key_data(a) if _is_key(a) else jnp.asarray(a), run)
+    """Typed keys as plain numbers, which file formats know. Of several processes one writes: arrays of the host's."""
+    as_array = np.asarray if hosts.several() else jnp.asarray
+    return jax.tree.map(lambda a: as_array(jax.random.key_data(a) if _is_key(a) else a), run)
 
 
 def _typed(plain: Run, like: Run) -> Run:

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from partbayes import hosts
 from partbayes import tree as tm
 from partbayes.algorithm import Algorithm, Info, Posterior
 from partbayes.data.batching import batch_indices, epoch_order, steps_per_epoch, take
@@ -87,8 +88,8 @@ def fit(
     among devices; the result is the same up to the order of sums.
     """
     num_data = train.x.shape[0]
-    _check(num_epochs, islands, patience, validation, select)
-    check_mesh(mesh)
+    check_request(num_epochs, islands, patience, validation, select)
+    mesh = check_mesh(mesh)
     length = steps_per_epoch(num_data, batch_size)
     started = time.perf_counter()
     options: dict[str, Any] = {"batch_size": batch_size, "islands": islands, "params": params}
@@ -96,29 +97,57 @@ def fit(
     run = start(key, algorithm, model, train, **options, mesh=mesh) if resume is None else place_run(resume, mesh)
     settings: dict[str, Any] = {"batch_size": min(batch_size, num_data), "select": select, "mesh": mesh}
     advance = partial(_run_epoch, algorithm=algorithm, model=model, **settings)
+    plan = Plan(num_epochs, length, patience, max_time, progress, label, started)
+    return run_epochs(
+        run, lambda run: advance(run, train, validation), algorithm, plan, on_epoch, validation is not None
+    )
+
+
+class Plan(NamedTuple):
+    """How long to train, and how to show it."""
+
+    num_epochs: int
+    length: int
+    patience: int | None
+    max_time: float | None
+    progress: bool | None
+    label: str
+    started: float
+
+
+def run_epochs(
+    run: Run,
+    advance: Callable[[Run], tuple[Run, dict[str, Array]]],
+    algorithm: Algorithm,
+    plan: Plan,
+    on_epoch: Callable[[Run, dict[str, float]], None] | None,
+    validated: bool,
+) -> Fit:
+    """Epoch after epoch by `advance`, until one of the reasons to stop."""
     history: list[dict[str, float]] = []
     cut: list[str] = []
     compile_seconds = math.nan
-    first = int(run.step) // length
-    with EpochProgress(num_epochs, show=progress, label=label) as bar:
-        for epoch in range(first, num_epochs):
+    first = int(run.step) // plan.length
+    show = plan.progress if hosts.is_first() else False
+    with EpochProgress(plan.num_epochs, show=show, label=plan.label) as bar:
+        for epoch in range(first, plan.num_epochs):
             # Asked before the epoch: a run that had stopped here stays stopped when it is resumed.
-            if patience is not None and epoch - int(jnp.max(run.best_epoch)) >= patience:
+            if plan.patience is not None and epoch - int(jnp.max(run.best_epoch)) >= plan.patience:
                 break
-            run, record = advance(run, train, validation)
+            run, record = advance(run)
             history.append(_on_host(record) | {"epoch": epoch + 1})
             if epoch == first:
-                compile_seconds = time.perf_counter() - started
+                compile_seconds = time.perf_counter() - plan.started
             _stop_if_all_dead(run, epoch + 1)
             bar.update(epoch + 1, history[-1])
             if on_epoch is not None:
                 on_epoch(run, history[-1])
-            if max_time is not None and time.perf_counter() - started >= max_time and epoch + 1 < num_epochs:
-                cut = [f"The time limit ended it after {epoch + 1} of {num_epochs} epochs."]
+            if epoch + 1 < plan.num_epochs and _out_of_time(plan.started, plan.max_time):
+                cut = [f"The time limit ended it after {epoch + 1} of {plan.num_epochs} epochs."]
                 break
-    posterior, notes = _surviving(run, algorithm, validation is not None)
-    notes += cut
-    return Fit(posterior, run, history, notes, time.perf_counter() - started, compile_seconds)
+    run = hosts.on_this_host(run)
+    posterior, notes = _surviving(run, algorithm, validated)
+    return Fit(posterior, run, history, notes + cut, time.perf_counter() - plan.started, compile_seconds)
 
 
 def start(
@@ -151,7 +180,7 @@ def _start(
     mesh: Mesh | None,
 ) -> Run:
     def one_island(key: Key, given: tuple[Tree, Tree] | None) -> Any:
-        streams = _streams(key)
+        streams = streams_of(key)
         key_params, key_init, key_batch = jax.random.split(streams.start, 3)
         order = epoch_order(key_batch, jnp.array(0), train.x.shape[0])
         island_params = model.init(key_params) if given is None else given
@@ -181,7 +210,7 @@ class _Streams(NamedTuple):
     steps: Key
 
 
-def _streams(key: Key) -> _Streams:
+def streams_of(key: Key) -> _Streams:
     """An island's independent sources of randomness. Folded, not split: the island's key lives on in its `Run`."""
     return _Streams(*(jax.random.fold_in(key, purpose) for purpose in range(3)))
 
@@ -204,7 +233,7 @@ def _run_epoch(
     epoch = run.step // length
 
     def one_island(key: Key, state: Any) -> tuple[Any, Info]:
-        streams = _streams(key)
+        streams = streams_of(key)
         order = epoch_order(streams.data, epoch, num_data)
 
         def one_step(state: Any, i: Array) -> tuple[Any, Info]:
@@ -214,49 +243,71 @@ def _run_epoch(
         return jax.lax.scan(one_step, state, jnp.arange(length))
 
     state, infos = each_island(one_island, mesh)(run.key, run.state)
+    return close_epoch(
+        run, state, _per_island(infos), length, validation, algorithm=algorithm, model=model, select=select, mesh=mesh
+    )
+
+
+def _per_island(infos: Info) -> Info:
+    """An epoch's infos `[K, steps]` as one `[K]`: means, whether all were finite, and the evidence at the end."""
+    means = jax.tree.map(lambda values: jnp.mean(values, axis=1), infos)
+    return means._replace(finite=jnp.all(infos.finite, axis=1), log_evidence=infos.log_evidence[:, -1])
+
+
+def close_epoch(
+    run: Run,
+    state: Any,
+    info: Info,
+    length: int,
+    validation: Batch | None,
+    *,
+    algorithm: Algorithm,
+    model: Model,
+    select: Select,
+    mesh: Mesh | None,
+) -> tuple[Run, dict[str, Array]]:
+    """What follows an epoch's steps: validation, the better of old and new, and the record. `info` is per island."""
     posterior = jax.vmap(algorithm.posterior)(state)
-    alive = run.alive & jnp.all(infos.finite, axis=1)
+    alive = run.alive & info.finite
     if validation is None:
-        loss = jnp.mean(infos.loss, axis=1)
+        loss = info.loss
         better = alive  # without validation the newest state is kept
     else:
         log_prob = each_island(lambda p: mixture_log_prob(model, p, validation), mesh)(posterior)
         log_prob = log_prob if select == "island" else joint_log_prob(log_prob, alive)
         loss = jax.vmap(lambda rows: mean_nll(rows, validation))(log_prob)
         better = alive & (loss < run.best_loss)
+    step = run.step + length
     run = Run(
         state,
-        run.step + length,
+        step,
         run.key,
         tm.where(better, posterior, run.best),
         jnp.where(better, loss, run.best_loss),
-        jnp.where(better, epoch + 1, run.best_epoch),
+        jnp.where(better, step // length, run.best_epoch),
         alive,
     )
-    return spread_run(run, mesh), _record(infos, loss, alive)
+    return spread_run(run, mesh), _record(info, loss, alive)
 
 
-def _record(infos: Info, validation: Array, alive: Array) -> dict[str, Array]:
-    """Means over the epoch's steps and the living islands."""
+def _record(info: Info, validation: Array, alive: Array) -> dict[str, Array]:
+    """Means over the living islands."""
     share = alive / jnp.maximum(1, jnp.sum(alive))
 
     def average(values: Array) -> Array:
-        per_island = jnp.mean(values, axis=1)
-        return jnp.sum(jnp.where(alive, per_island * share, 0.0))
+        return jnp.sum(jnp.where(alive, values * share, 0.0))
 
-    record = {
-        name: average(getattr(infos, name)) for name in ("loss", "ess", "acceptance", "resampled", "dead", "skipped")
-    }
-    record["log_evidence"] = jnp.sum(jnp.where(alive, infos.log_evidence[:, -1] * share, 0.0))
-    record["validation"] = jnp.sum(jnp.where(alive, validation * share, 0.0))
-    return record
+    names = ("loss", "ess", "acceptance", "resampled", "dead", "skipped", "log_evidence")
+    return {name: average(getattr(info, name)) for name in names} | {"validation": average(validation)}
 
 
 def _on_host(record: dict[str, Array]) -> dict[str, float]:
     return {name: float(value) for name, value in jax.device_get(record).items()}
 
 
-def _check(num_epochs: int, islands: int, patience: int | None, validation: Batch | None, select: Select) -> None:
+def check_request(
+    num_epochs: int, islands: int, patience: int | None, validation: Batch | None, select: Select
+) -> None:
     if select not in get_args(Select):
         raise PartbayesError(f"select is {select!r}, but one of {', '.join(get_args(Select))} is expected.")
     if num_epochs < 1:
@@ -267,6 +318,10 @@ def _check(num_epochs: int, islands: int, patience: int | None, validation: Batc
         raise PartbayesError(
             "Early stopping was asked for without validation data: pass `validation=`, or no `patience`."
         )
+
+
+def _out_of_time(started: float, max_time: float | None) -> bool:
+    return max_time is not None and hosts.agreed(time.perf_counter() - started >= max_time)
 
 
 def _stop_if_all_dead(run: Run, epoch: int) -> None:

@@ -1,7 +1,8 @@
 """`fit` that survives being stopped: it saves its run every so often, on an interrupt and at the end.
 
 A run is a pure function of (state, step, key), so a resumed one ends in the same bits as one that was never stopped.
-A killed process loses what came after its last save, an interrupted one nothing.
+A killed process loses what came after its last save, an interrupted one nothing. Where several processes take part, an
+interrupted one cannot save what lies with the others: they all lose what came after the last save.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from partbayes import hosts
 from partbayes.algorithm import Algorithm
 from partbayes.errors import PartbayesError
 from partbayes.model import Model
@@ -78,7 +80,7 @@ def fit_resumable(
     def on_epoch(run: Run, record: dict[str, float]) -> None:
         nonlocal saved_at
         latest[:] = [run]
-        if time.monotonic() - saved_at >= checkpoint.every_seconds:
+        if hosts.agreed(time.monotonic() - saved_at >= checkpoint.every_seconds):
             save()
             saved_at = time.monotonic()
 
@@ -87,7 +89,8 @@ def fit_resumable(
             result = fit(key, algorithm, model, train, resume=resumed, on_epoch=on_epoch, **options)
             save()
     except KeyboardInterrupt:
-        save()
+        if not hosts.several():
+            save()
         raise
     return result
 

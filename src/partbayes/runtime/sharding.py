@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from partbayes import hosts
 from partbayes.algorithm import Posterior
 from partbayes.errors import PartbayesError
 from partbayes.smc.shards import PARTICLES
@@ -40,12 +41,20 @@ def device_mesh(*, particles: int = 1, devices: Sequence[Any] | None = None) -> 
     return Mesh(grid, (ISLANDS, PARTICLES), axis_types=(AxisType.Auto, AxisType.Auto))
 
 
-def check_mesh(mesh: Mesh | None) -> None:
-    """Complain early about a mesh with other axes."""
-    if mesh is not None and mesh.axis_names != (ISLANDS, PARTICLES):
+def every_device() -> Mesh | None:
+    """A mesh of all devices for the islands, or None where there is but one."""
+    return device_mesh() if jax.device_count() > 1 else None
+
+
+def check_mesh(mesh: Mesh | None) -> Mesh | None:
+    """Complain early about a mesh with other axes. Several processes without a mesh share the islands."""
+    if mesh is None:
+        return every_device() if hosts.several() else None
+    if mesh.axis_names != (ISLANDS, PARTICLES):
         raise PartbayesError(
             f"The mesh has the axes {mesh.axis_names}, but {(ISLANDS, PARTICLES)} are expected: use `device_mesh`."
         )
+    return mesh
 
 
 def each_island(function: Callable[..., Tree], mesh: Mesh | None) -> Callable[..., Tree]:
@@ -92,11 +101,15 @@ def on_all(tree: Tree, mesh: Mesh | None) -> Tree:
 
 def _put(leaf: Any, sharding: NamedSharding) -> jax.Array:
     if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
-        return jax.device_put(leaf, sharding)
+        there = leaf.sharding.is_equivalent_to(sharding, leaf.ndim)
+        return leaf if there else jax.jit(lambda array: array, out_shardings=sharding)(leaf)
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jax.random.wrap_key_data(_put(jax.random.key_data(leaf), sharding))
-    # Through the host: a device of another process can only be reached that way.
-    return jax.device_put(leaf if sharding.is_fully_addressable else np.asarray(leaf), sharding)
+    if sharding.is_fully_addressable:
+        return jax.device_put(leaf, sharding)
+    # Every process has the whole, and gives its own devices their part.
+    whole = np.asarray(leaf)
+    return jax.make_array_from_callback(whole.shape, sharding, lambda index: whole[index])
 
 
 def _shardings(run: Any, mesh: Mesh) -> Any:

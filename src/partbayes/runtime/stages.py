@@ -11,6 +11,7 @@ from partbayes.data.batching import steps_per_epoch
 from partbayes.model import Model
 from partbayes.runtime.loop import Fit
 from partbayes.runtime.resumable import Checkpoint, fit_resumable
+from partbayes.runtime.sharding import every_device
 from partbayes.runtime.validation import islands_nll
 from partbayes.types import Batch, Key
 
@@ -82,6 +83,7 @@ class Stages:
             max_time=None if self._max_time is None else max(0.0, share * self._max_time - (started - self._begun)),
             progress=self._progress,
             label=name,
+            mesh=every_device(),
             validation=self._validation if validate else None,
             **options,
         )
