@@ -3,6 +3,7 @@
 from partbayes.data.batching import as_batch, batch_indices, epoch_order, steps_per_epoch, take
 from partbayes.data.dataset import Dataset, Splits, deduplicate, make_dataset, select, split
 from partbayes.data.scaler import Scaler, fit_scaler, identity_scaler, standardise
+from partbayes.data.stream import RowSource, open_parquet, open_rows
 from partbayes.data.synthetic import (
     ExactPosterior,
     LinearGaussian,
@@ -18,6 +19,7 @@ __all__ = [
     "Dataset",
     "ExactPosterior",
     "LinearGaussian",
+    "RowSource",
     "Scaler",
     "Source",
     "Splits",
@@ -33,6 +35,8 @@ __all__ = [
     "linear_gaussian",
     "load",
     "make_dataset",
+    "open_parquet",
+    "open_rows",
     "select",
     "split",
     "standardise",

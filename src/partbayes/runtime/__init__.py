@@ -3,6 +3,7 @@
 from partbayes.runtime.checkpoint import has_checkpoint, restore_checkpoint, save_checkpoint
 from partbayes.runtime.loop import Fit, Run, fit, start
 from partbayes.runtime.sharding import device_mesh
+from partbayes.runtime.streaming import fit_stream
 from partbayes.runtime.validation import mixture_nll
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "Run",
     "device_mesh",
     "fit",
+    "fit_stream",
     "has_checkpoint",
     "mixture_nll",
     "restore_checkpoint",
