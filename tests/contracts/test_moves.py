@@ -5,6 +5,7 @@ And the table can fail: for every pair, the same check turns red when a piece of
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
@@ -13,9 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from documented import documented
 from logistic_target import LogisticTarget
 
 from partbayes import smc
+from partbayes.smc import lkernels, proposals
 from partbayes.smc.lkernels.near_optimal import fit_moves, settle_with
 from partbayes.smc.proposals.hmc import kick
 from partbayes.smc.proposals.nuts import _land as weigh_leaf_by_energy
@@ -53,6 +56,8 @@ class Row(NamedTuple):
     extras: Callable = no_extras
     # log w of a blind step has variance of about ε² × dim: kept at its one-dimensional size, it has a finite variance.
     blind: bool = False
+    # Whether a move says which standard normal noise would carry it back: the near-optimal kernel weighs that noise.
+    noise: bool = True
 
 
 PROPOSALS = {
@@ -63,10 +68,13 @@ PROPOSALS = {
     "HMC(1..5)": Row(smc.hmc(5, jitter=True)),
     "ChEES": Row(smc.chees(), chees_extras),
     "NUTS": Row(smc.nuts(max_depth=4)),
-    "NUTS, adjusted": Row(smc.nuts_adjusted(max_depth=4)),
+    # The adjusted sampler has no noise to send back: it is weighed at the old point, whatever the L-kernel.
+    "NUTS, adjusted": Row(smc.nuts_adjusted(max_depth=4), noise=False),
     # Floor 2 keeps 2 Λ(θ') > Λ(θ) for all pairs (see `second_order`): 4 > √(1.6² + 2²).
     "second order, diagonal": Row(smc.second_order("diagonal", floor=2.0)),
     "second order, full": Row(smc.second_order("full", floor=2.0)),
+    # The example of docs/proposals.md, taken from the page.
+    "Barker": Row(documented("proposals.md", "barker")(), noise=False),
 }
 
 
@@ -92,8 +100,27 @@ LKERNELS = {
     "asymptotic": smc.asymptotic(),
     "near-optimal": cross_fitted(),
 }
-# The adjusted sampler has no noise to send back: it is weighed at the old point, whatever the L-kernel.
-PAIRS = [(p, k) for p in PROPOSALS for k in LKERNELS if (p, k) != ("NUTS, adjusted", "near-optimal")]
+PAIRS = [(p, k) for p, row in PROPOSALS.items() for k in LKERNELS if row.noise or k != "near-optimal"]
+
+
+def test_every_proposal_and_lkernel_has_its_row():
+    """A new file under smc/proposals or smc/lkernels whose builder is missing here is found."""
+
+    def builders(room, made):
+        return {f for f in vars(room).values() if inspect.isfunction(f) and _returns(f) == made}
+
+    def where(function):
+        return inspect.getmodule(getattr(function, "func", function))
+
+    rows = {where(row.proposal.launch) for row in PROPOSALS.values()}
+    assert {inspect.getmodule(builder) for builder in builders(proposals, "Proposal")} <= rows
+    assert {builder.__name__ for builder in builders(lkernels, "LKernel")} == {
+        name.replace(" ", "_").replace("-", "_") for name in LKERNELS
+    }
+
+
+def _returns(function) -> str:
+    return inspect.signature(function).return_annotation
 
 
 @cache
@@ -212,6 +239,20 @@ def test_a_forgotten_kinetic_term_is_caught(proposal):
     row = PROPOSALS[proposal]
     row = row._replace(proposal=without_kinetic_term(row.proposal))
     assert worst(one_move(row, smc.forward_proposal(), "same_batch", TODAY, TODAY, 1.0)) > CAUGHT
+
+
+@pytest.mark.parametrize(
+    ("broken", "lkernel"),
+    [
+        ("_log_direction(-step, slope)", "forward proposal"),
+        # The law of a step from the end, taken backwards: it integrates to one, so as L it would be right.
+        ("_log_direction(step, slope_there)", "asymptotic"),
+    ],
+    ids=["gradient of the start", "same step"],
+)
+def test_an_error_in_the_documented_proposal_is_caught(broken, lkernel):
+    row = Row(documented("proposals.md", "barker", ("_log_direction(-step, slope_there)", broken))())
+    assert worst(one_move(row, LKERNELS[lkernel], "same_batch", TODAY, TODAY, 1.0)) > CAUGHT
 
 
 @pytest.mark.parametrize("proposal", ["random walk", "Langevin", "NUTS"])

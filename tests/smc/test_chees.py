@@ -9,7 +9,7 @@ import pytest
 
 from partbayes import smc
 from partbayes.errors import PartbayesError
-from partbayes.smc.adaptation import chees, chees_gradient
+from partbayes.smc.adaptation import chees, chees_criterion, chees_gradient
 from partbayes.smc.proposals import advance, propose
 from partbayes.smc.proposals.chees import duration
 from partbayes.smc.step import move
@@ -89,6 +89,8 @@ def test_gradient_is_the_derivative_of_the_weighted_criterion(inverse_mass, x64)
     trees = [{"w": jnp.asarray(x)} for x in (start, end, last)]
     found = chees_gradient(*trees, log_weights, u * length, {"w": jnp.asarray(inverse_mass)})
     assert found == pytest.approx(float(jax.grad(criterion)(jnp.log(length))), rel=1e-9)
+    itself = chees_criterion(*trees[:2], log_weights, {"w": jnp.asarray(inverse_mass)})
+    assert itself == pytest.approx(float(criterion(jnp.log(length))), rel=1e-9)
     if np.all(inverse_mass == 1):
         assert chees_gradient(*trees, log_weights, u * length) == pytest.approx(float(found), rel=1e-12)
     unweighted = chees_gradient(*trees, jnp.full(50, -np.log(50)), u * length, {"w": jnp.asarray(inverse_mass)})

@@ -12,9 +12,13 @@ from partbayes.benchmark.readings import READING_SETS, reading_units
 from partbayes.benchmark.rivals import RIVALS
 from partbayes.benchmark.samplers import SAMPLERS
 from partbayes.benchmark.settings import PaperSettings, check_settings
+from partbayes.benchmark.step_size import STEP_SIZE_METHODS, run_step_size_unit, step_size_units
 from partbayes.benchmark.table import PRACTICE_METRICS, Cell, paired_difference, paper_figures, tabulate
+from partbayes.benchmark.trajectory import CHEES_METHODS, chees_units, run_chees_unit
+from partbayes.benchmark.tuning_table import chees_table, step_size_table
 
 __all__ = [
+    "CHEES_METHODS",
     "METHODS",
     "OURS",
     "PRACTICE_METRICS",
@@ -22,10 +26,13 @@ __all__ = [
     "READING_SETS",
     "RIVALS",
     "SAMPLERS",
+    "STEP_SIZE_METHODS",
     "Cell",
     "FidelitySettings",
     "PaperSettings",
     "check_settings",
+    "chees_table",
+    "chees_units",
     "fidelity_table",
     "fidelity_units",
     "find_preset",
@@ -36,10 +43,14 @@ __all__ = [
     "practice_units",
     "read_lines",
     "reading_units",
+    "run_chees_unit",
     "run_fidelity_unit",
     "run_missing",
     "run_paper_unit",
     "run_practice_unit",
+    "run_step_size_unit",
     "runner",
+    "step_size_table",
+    "step_size_units",
     "tabulate",
 ]

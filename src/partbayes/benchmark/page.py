@@ -7,10 +7,12 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from partbayes.benchmark.fidelity_table import fidelity_table, truths_table
 from partbayes.benchmark.formats import format_table
 from partbayes.benchmark.lines import Line, read_lines
 from partbayes.benchmark.readings import READING_SETS, distance_to_paper, group_readings
 from partbayes.benchmark.table import paired_difference, tabulate
+from partbayes.benchmark.tuning_table import chees_table, step_size_table
 from partbayes.errors import PartbayesError
 
 GUIDED_SETS = ("yacht", "concrete", "wine_red")
@@ -140,6 +142,10 @@ def _mean(values: Iterable[float]) -> float:
     return sum(found) / len(found)
 
 
+def _lines_as(table: Callable[[list[Line]], str], file: str) -> Callable[[Path], str]:
+    return lambda folder: table(read_lines(folder / file))
+
+
 SECTIONS: dict[str, Callable[[Path], str]] = {
     "paper_table": _paper_table,
     "coverage": _coverage,
@@ -150,6 +156,10 @@ SECTIONS: dict[str, Callable[[Path], str]] = {
     "readings": _readings,
     "practice": _practice,
     "practice_paired": _practice_paired,
+    "fidelity": _lines_as(fidelity_table, "fidelity.jsonl"),
+    "truths": _lines_as(truths_table, "fidelity.jsonl"),
+    "step_size": _lines_as(step_size_table, "step_size.jsonl"),
+    "chees": _lines_as(chees_table, "chees.jsonl"),
 }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from partbayes.benchmark.fidelity import fidelity_units, run_fidelity_unit
+from partbayes.benchmark.fidelity_table import fidelity_table
 from partbayes.benchmark.lines import Line
 from partbayes.benchmark.methods import METHODS
 from partbayes.benchmark.paper import paper_units, run_paper_unit
@@ -16,6 +17,9 @@ from partbayes.benchmark.readings import READING_SETS, reading_units
 from partbayes.benchmark.rivals import RIVALS
 from partbayes.benchmark.samplers import SAMPLERS
 from partbayes.benchmark.settings import PaperSettings
+from partbayes.benchmark.step_size import STEP_SIZE_METHODS, run_step_size_unit, step_size_units
+from partbayes.benchmark.trajectory import CHEES_METHODS, chees_units, run_chees_unit
+from partbayes.benchmark.tuning_table import chees_table, step_size_table
 from partbayes.data import DATASETS
 from partbayes.errors import PartbayesError
 
@@ -27,6 +31,8 @@ class Preset(NamedTuple):
     methods: tuple[str, ...]
     datasets: tuple[str, ...] = tuple(DATASETS)
     seeds: int = 5
+    show: Callable[[list[Line]], str] | None = None
+    """Its lines as text, where a table of methods by metrics does not fit."""
 
 
 def _without_settings(units: Callable[[list[str], list[str], int], list[Line]]) -> Callable[..., list[Line]]:
@@ -37,7 +43,9 @@ PRESETS = {
     "paper": Preset(paper_units, tuple(METHODS)),
     "readings": Preset(reading_units, ("gohsmc", "ohsmc"), READING_SETS),
     "practice": Preset(_without_settings(practice_units), (*OURS, *RIVALS)),
-    "fidelity": Preset(_without_settings(fidelity_units), tuple(SAMPLERS), READING_SETS, seeds=1),
+    "fidelity": Preset(_without_settings(fidelity_units), tuple(SAMPLERS), READING_SETS, 1, fidelity_table),
+    "step_size": Preset(_without_settings(step_size_units), tuple(STEP_SIZE_METHODS), READING_SETS, 1, step_size_table),
+    "chees": Preset(_without_settings(chees_units), tuple(CHEES_METHODS), READING_SETS, 1, chees_table),
 }
 
 
@@ -56,4 +64,8 @@ def runner(
         return partial(run_practice_unit, data_dir=data_dir)
     if preset == "fidelity":
         return partial(run_fidelity_unit, data_dir=data_dir, truths=truths)
+    if preset == "step_size":
+        return partial(run_step_size_unit, data_dir=data_dir)
+    if preset == "chees":
+        return partial(run_chees_unit, data_dir=data_dir)
     return partial(run_paper_unit, data_dir=data_dir, predictions=predictions)

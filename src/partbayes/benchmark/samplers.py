@@ -47,11 +47,11 @@ def build(
     sampler: Sampler,
     network: TrainedNetwork,
     num_particles: int,
-    warmup_steps: int,
+    warmup_steps: int | None,
     hold_psi: bool = True,
     **options: Any,
 ) -> Algorithm:
-    """GOHSMC for θ | ψ around the trained network, with automatic step size."""
+    """GOHSMC for θ | ψ around the trained network; the step size is automatic, unless `options` give one."""
     return gohsmc(
         network.model,
         network.train.x.shape[0],

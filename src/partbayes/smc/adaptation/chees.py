@@ -28,41 +28,46 @@ from partbayes.smc.proposals.hmc import from_noise
 from partbayes.types import Array, Tree
 
 MAX_LOG_CHANGE = 0.35  # of log T per step, about half a doubling: a single wild gradient must not set T
+LEARNING_RATE = 0.025  # the paper's
 
 # The paper's settings: no momentum, since each gradient belongs to another u, and a short memory for its scale.
-OPTIMISER = optax.adam(0.025, b1=0.0, b2=0.95)
+DIRECTION = optax.scale_by_adam(b1=0.0, b2=0.95)
 
 
 class ChEESState(NamedTuple):
-    """log T in use, its average, Adam's moments and the number of updates."""
+    """log T in use, its average, Adam's moments, the last gradient (its sign counts), the number of its sign changes
+    and of updates."""
 
     log_length: Array
     average: Array
     optimiser: optax.OptState
+    gradient: Array
+    num_flips: Array
     count: Array
 
 
-def init(trajectory_length: float | Array, optimiser: optax.GradientTransformation = OPTIMISER) -> ChEESState:
+def init(trajectory_length: float | Array) -> ChEESState:
     """Start short, as a rule with one step size: the criterion has further, lower maxima at lengths beyond the best."""
     log_length = jnp.log(jnp.asarray(trajectory_length, float))
-    return ChEESState(log_length, log_length, optimiser.init(log_length), jnp.zeros((), jnp.int32))
+    zero = jnp.zeros_like(log_length)
+    return ChEESState(log_length, log_length, DIRECTION.init(log_length), zero, zero, jnp.zeros((), jnp.int32))
 
 
-def update(
-    state: ChEESState,
-    gradient: Array,
-    step_size: Array,
-    max_steps: int = 1000,
-    optimiser: optax.GradientTransformation = OPTIMISER,
-) -> ChEESState:
-    """After one move made with `current(state)` and this `chees_gradient`. T stays within one and `max_steps` steps."""
-    change, moments = optimiser.update(-gradient, state.optimiser, state.log_length)
-    log_length = state.log_length + jnp.clip(jnp.asarray(change), -MAX_LOG_CHANGE, MAX_LOG_CHANGE)
+def update(state: ChEESState, gradient: Array, step_size: Array, max_steps: int = 1000) -> ChEESState:
+    """After one move made with `current(state)` and this `chees_gradient`. T stays within one and `max_steps` steps.
+
+    While the gradient keeps its sign, T may grow or shrink by half a doubling each time: it often starts far too short.
+    With every change of sign the rate falls, down to the paper's (Kesten's gain, as for the step size).
+    """
+    direction, moments = DIRECTION.update(gradient, state.optimiser)
+    num_flips = state.num_flips + (gradient * state.gradient < 0)
+    rate = jnp.maximum(LEARNING_RATE, MAX_LOG_CHANGE * (1.0 + num_flips) ** -0.75)
+    log_length = state.log_length + jnp.clip(rate * jnp.asarray(direction), -MAX_LOG_CHANGE, MAX_LOG_CHANGE)
     log_length = jnp.clip(log_length, jnp.log(step_size), jnp.log(max_steps * step_size))
     count = state.count + 1
     # Weights t^-½ forget the way up from the start, and average over many u afterwards.
     average = state.average + (log_length - state.average) * count**-0.5
-    new = ChEESState(log_length, average, moments, count)
+    new = ChEESState(log_length, average, moments, gradient.astype(state.gradient.dtype), num_flips, count)
     return tm.where(jnp.isfinite(gradient), new, state)
 
 
@@ -89,6 +94,13 @@ def chees_gradient(
     start, end = _centred(start, weights), _centred(end, weights)
     change = _square(end, inverse_mass) - _square(start, inverse_mass)
     return duration * jnp.sum(weights * change * jax.vmap(tm.dot)(end, momentum))
+
+
+def chees_criterion(start: Tree, end: Tree, log_weights: Array, inverse_mass: Tree = None) -> Array:
+    """ChEES itself, of one move of the population: what `chees_gradient` climbs."""
+    weights = jnp.exp(log_weights)
+    start, end = (_centred(_without_dead(tree, weights), weights) for tree in (start, end))
+    return 0.25 * jnp.sum(weights * (_square(end, inverse_mass) - _square(start, inverse_mass)) ** 2)
 
 
 def end_momentum(reverse_noise: Tree, inverse_mass: Tree = None) -> Tree:
