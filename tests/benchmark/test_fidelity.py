@@ -14,6 +14,7 @@ from problems import NOISE, linear_problem
 from partbayes import smc
 from partbayes.benchmark import fidelity_table, fidelity_units, read_lines, run_fidelity_unit
 from partbayes.benchmark.fidelity import FidelitySettings, errors
+from partbayes.benchmark.fidelity_table import closest_samplers
 from partbayes.benchmark.samplers import SAMPLERS, Sampler, build
 from partbayes.benchmark.sampling import Pool, run_sampler
 from partbayes.benchmark.trained import TrainedNetwork
@@ -130,6 +131,8 @@ def test_a_unit_from_end_to_end(tiny_lines):
         assert np.isfinite(list(line["errors"].values())).all()
     assert lines[0]["truth"] == lines[1]["truth"]
     assert "nuts_adjusted" in fidelity_table(lines)
+    least = min(lines, key=lambda line: line["errors"]["sd"])
+    assert closest_samplers(lines).startswith(f"`{least['method']}` on yacht ({100 * least['errors']['sd']:.1f} %")
     assert [file.name for file in folder.iterdir()] == ["yacht-0.npz"]
 
 

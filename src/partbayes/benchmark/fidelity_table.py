@@ -29,6 +29,21 @@ def fidelity_table(lines: Sequence[Line]) -> str:
     return "\n".join(rows)
 
 
+def closest_samplers(lines: Sequence[Line]) -> str:
+    """On each data set the sampler with the least error of f's standard deviation, in words."""
+    found = []
+    for dataset in dict.fromkeys(line["dataset"] for line in lines):
+        methods = {m: [x for x in lines if (x["dataset"], x["method"]) == (dataset, m)] for m in _methods(lines)}
+        least = min((m for m in methods if methods[m]), key=lambda method: _error(methods[method], "sd"))
+        sd, total = (_percent(_error(methods[least], name)) for name in ("sd", "total_sd"))
+        found.append(f"`{least}` on {dataset} ({sd} for f, {total} with noise)")
+    return ", ".join(found)
+
+
+def _methods(lines: Sequence[Line]) -> list[str]:
+    return list(dict.fromkeys(line["method"] for line in lines))
+
+
 def truths_table(lines: Sequence[Line]) -> str:
     """How long each truth is, and how well it is known."""
     rows = [

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from partbayes.benchmark.fidelity_table import fidelity_table, truths_table
+from partbayes.benchmark.fidelity_table import closest_samplers, fidelity_table, truths_table
 from partbayes.benchmark.formats import format_table
 from partbayes.benchmark.lines import Line, read_lines
 from partbayes.benchmark.readings import READING_SETS, distance_to_paper, group_readings
@@ -157,6 +157,7 @@ SECTIONS: dict[str, Callable[[Path], str]] = {
     "practice": _practice,
     "practice_paired": _practice_paired,
     "fidelity": _lines_as(fidelity_table, "fidelity.jsonl"),
+    "closest": _lines_as(closest_samplers, "fidelity.jsonl"),
     "truths": _lines_as(truths_table, "fidelity.jsonl"),
     "step_size": _lines_as(step_size_table, "step_size.jsonl"),
     "chees": _lines_as(chees_table, "chees.jsonl"),

@@ -1,8 +1,7 @@
 """A trained network to sample around: where the comparisons of samplers begin.
 
-The network is d-50-20-1 with its first layer stochastic, and one noise level is learned with ψ. A fixed σ = 1, the
-paper's choice, would leave θ close to its prior on these tables; the learned noise is what a user's posterior has, and
-its narrow directions are what separates one sampler from another.
+The network is d-50-20-1 with its first layer stochastic, and one noise level is learned with ψ, as the default training
+does. A fixed σ = 1, the paper's choice, would leave θ closer to its prior, and a sampler less to do.
 """
 
 from __future__ import annotations
