@@ -73,16 +73,15 @@ def fit_stream(
         run = start(keys, algorithm, model, first, batch_size=batch_size, params=params)
     else:
         run = resume
-    chunk = max(1, min(CHUNK_STEPS, length, CHUNK_BYTES // (batch_size * source.row_bytes)))
+    chunk = _chunk_steps(length, max(1, min(CHUNK_STEPS, length, CHUNK_BYTES // (batch_size * source.row_bytes))))
 
     def advance(run: Run) -> tuple[Run, dict[str, Array]]:
         epoch = int(run.step) // length
-        state, total, step = run.state, None, run.step
+        state, total, step = run.state, _no_steps(run.alive.shape[0]), run.step
         with _Ahead(_chunks(batches(source, seed, epoch, batch_size), chunk)) as chunks:
             for rows in chunks:
                 state, total = _run_chunk(state, total, run.key, step, _on_device(rows), algorithm=algorithm)
                 step = step + rows.weight.shape[0]
-        assert total is not None
         return _close(run, state, total, validation, algorithm=algorithm, model=model, length=length, select=select)
 
     plan = Plan(num_epochs, length, patience, max_time, progress, label, started)
@@ -95,9 +94,19 @@ def order_seed(keys: Key) -> list[int]:
     return [int(word) for word in np.asarray(words).reshape(-1)]
 
 
-@partial(jax.jit, static_argnames=("algorithm",), donate_argnames=("total",))
+def _chunk_steps(length: int, most: int) -> int:
+    """A divisor of the epoch's steps if there is a good one: a shorter last chunk is a second program to compile."""
+    return next((steps for steps in range(most, most // 2, -1) if length % steps == 0), most)
+
+
+def _no_steps(num_islands: int) -> Info:
+    zero = jnp.zeros(num_islands, jnp.result_type(float))
+    return Info(*[zero] * len(Info._fields))._replace(finite=jnp.ones(num_islands, bool))
+
+
+@partial(jax.jit, static_argnames=("algorithm",))
 def _run_chunk(
-    state: Any, total: Info | None, keys: Key, first_step: Array, rows: Batch, *, algorithm: Algorithm
+    state: Any, total: Info, keys: Key, first_step: Array, rows: Batch, *, algorithm: Algorithm
 ) -> tuple[Any, Info]:
     """Steps on the batches `rows [steps, M, ...]`, and the sums over steps so far."""
 
@@ -111,9 +120,8 @@ def _run_chunk(
         return jax.lax.scan(one_step, state, (first_step + jnp.arange(rows.weight.shape[0]), rows))
 
     state, infos = jax.vmap(one_island)(keys, state)
-    sums = jax.tree.map(lambda values: jnp.sum(values, axis=1, dtype=infos.loss.dtype), infos)
-    sums = sums if total is None else jax.tree.map(jnp.add, total, sums)
-    finite = jnp.all(infos.finite, axis=1) & (True if total is None else total.finite)
+    sums = jax.tree.map(lambda before, values: before + jnp.sum(values, axis=1), total, infos)
+    finite = total.finite & jnp.all(infos.finite, axis=1)
     return state, sums._replace(finite=finite, log_evidence=infos.log_evidence[:, -1])
 
 
