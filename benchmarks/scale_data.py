@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 ROWS = (1_000, 10_000, 100_000, 1_000_000)
-CONFIG = {"width": 50, "second_layer": 20, "particles": 100, "batch_size": 100}
+CONFIG = {"width": 50, "second_layer": 20, "particles": 10, "batch_size": 100}
 # float32: 4 GiB. The network is small, so that most of the time is reading.
 DISK = {"rows": 2**22, "inputs": 256, "width": 10, "second_layer": 5, "particles": 2, "batch_size": 4096}
 SEED = 0
