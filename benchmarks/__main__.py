@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import limit, loop, ours, peers, straightforward
+from benchmarks.lines import CLOCKS, table
 from benchmarks.problem import SHAPES, Call, Problem, problem
 from benchmarks.timing import interleaved, summarise, warm_up
 
-CLOCKS = ("median", "best", "cpu")
 PACKAGES = ("partbayes", "jax", "jaxlib", "optax", "numpy", "blackjax", "numpyro")
 
 
@@ -51,7 +51,8 @@ def measure(built: Problem, options: argparse.Namespace) -> dict[str, Any]:
         calls |= loop.rows(built.shape)
     calls |= limit.parts(built)
     warm_up(calls, lambda name: print(f"\r{built.shape.name}: {name:40}", end="", file=sys.stderr, flush=True))
-    times = {name: summarise(pairs) for name, pairs in interleaved(calls, options.repeats).items()}
+    seconds = interleaved(calls, options.repeats)
+    times = {name: summarise(pairs, peers.STEPS_PER_CALL.get(name, 1)) for name, pairs in seconds.items()}
     print("\r" + " " * 70 + "\r", end="", file=sys.stderr)
     limits: dict[str, dict[str, Any]] = {}
     for clock in CLOCKS:
@@ -72,25 +73,6 @@ def measure(built: Problem, options: argparse.Namespace) -> dict[str, Any]:
         "date": str(date.today()),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
     }
-
-
-def table(line: dict[str, Any]) -> str:
-    """A line as Markdown. A row's limit is the sum of the limit's parts, all by the same clock as the row."""
-    title = ", ".join(f"{name} {size}" for name, size in line["shape"].items())
-    heads = ["step", "ms (median)", "quartiles", "least", "CPU ms", "limit, ms", *(f"× limit, {c}" for c in CLOCKS)]
-    out = [f"\n{title}\n", "| " + " | ".join(heads) + " |", "|---|" + "--:|" * (len(heads) - 1)]
-    for name, t in line["rows"].items():
-        if name.startswith("limit/"):
-            continue
-        cells = [name, f"{t['median']:.2f}", f"{t['lower']:.2f} to {t['upper']:.2f}", f"{t['best']:.2f}"]
-        cells.append(f"{t['cpu']:.2f}")
-        if name in line["limits"]["median"]:
-            bounds = {clock: sum(line["limits"][clock][name].values()) for clock in CLOCKS}
-            cells += [f"{bounds['median']:.2f}", *(f"{t[clock] / bounds[clock]:.2f}" for clock in CLOCKS)]
-        else:
-            cells += [""] * 4
-        out.append("| " + " | ".join(cells) + " |")
-    return "\n".join(out)
 
 
 def _options() -> argparse.Namespace:

@@ -13,11 +13,11 @@ $$\text{limit} = \sum_{\text{products}} t_{\text{product}} + t_{\text{GELU}} + t
 - Langevin is 2 A + 2 B + P: two gradients, the ψ-gradient from the second's forward pass and cotangents. HMC(S) is
   (S + 1)(A + B) + P. A random walk is A + P and the backward product of the last layer, since the ψ-gradient of the
   first layer's side is not needed.
-- Each product is timed at its own size: as one product, in blocks of particles through `lax.map`, and by numpy's BLAS.
-  The fastest counts; the one to ψ may also be made transposed. Those with a dimension of one are left out: they are no
-  matrix products, and cost little.
-- GELU on J M (W + H) numbers per A, its derivative on as many per B (J M H for a random walk): all at once, in blocks,
-  and over and over on a block that stays in cache. The fastest counts.
+- Each product is timed at its own size: as one product, in blocks of particles through `lax.map`, as the product of one
+  block over and over (operands and result stay in cache), and by numpy's BLAS; the one to ψ also transposed. The
+  fastest counts. Those with a dimension of one are left out: they are no matrix products, and cost little.
+- GELU on J M (W + H) numbers per A, its derivative on as many per B (J M H for a random walk): all at once, and over
+  and over on a block that stays in cache. The faster counts.
 - J (D + 1) W normals: as one array by `jax.random.normal`, and as the step draws them. The faster counts.
 
 Nothing is counted for memory traffic between the parts, optimiser, resampling, weights, momenta, biases or dispatch.
@@ -38,7 +38,6 @@ from partbayes import tree as tm
 
 BLOCKS = (10, 20)
 """How many blocks the population is cut into, where a part is tried in blocks."""
-IN_CACHE = 65_536
 
 FORWARD, TO_THETA, TO_PSI = ("x·W1", "h1·W2"), ("d2·W2ᵀ", "xᵀ·d1"), ("h1ᵀ·d2",)
 
@@ -52,18 +51,14 @@ def parts(problem: Problem) -> dict[str, Call]:
     x, w2 = draw((m, d)), draw((w, h))
     theta, hidden, cotangent = draw((d, j * w)), draw((j * m, w)), draw((j * m, h))
     hidden_rows = draw((m, j * w))
-    products: dict[str, tuple] = {
-        # name: function of the operand with the particles, that operand, its axis to cut into blocks
-        "x·W1": (lambda block: x @ block, theta, 1),
-        "h1·W2": (lambda block: block @ w2, hidden, 0),
-        "d2·W2ᵀ": (lambda block: block @ w2.T, cotangent, 0),
-        "xᵀ·d1": (lambda block: x.T @ block, hidden_rows, 1),
-    }
+    # Each product as a function of its small operand and the one with the particles, which may be cut along `axis`.
     calls: dict[str, Call] = {}
-    for name, (product, operand, axis) in products.items():
-        calls |= _ways(name, product, operand, axis)
-    calls |= _sums("h1ᵀ·d2", "", hidden, cotangent)
-    calls |= _sums("h1ᵀ·d2", " transposed", cotangent, hidden)
+    calls |= _ways("x·W1", lambda small, block: small @ block, x, theta, 1)
+    calls |= _ways("h1·W2", lambda small, block: block @ small, w2, hidden, 0)
+    calls |= _ways("d2·W2ᵀ", lambda small, block: block @ small.T, w2, cotangent, 0)
+    calls |= _ways("xᵀ·d1", lambda small, block: small.T @ block, x, hidden_rows, 1)
+    calls |= _sums("h1ᵀ·d2", "", lambda small, large: large.T @ small, cotangent, hidden)
+    calls |= _sums("h1ᵀ·d2", " transposed", lambda small, large: small.T @ large, cotangent, hidden)
     xn, w2n, tn, hn, cn, rn = (np.asarray(a) for a in (x, w2, theta, hidden, cotangent, hidden_rows))
     for name, function in {
         "x·W1": lambda: xn @ tn,
@@ -118,36 +113,42 @@ def flops(shape: Shape) -> dict[str, float]:
     return {"x·W1": first, "h1·W2": second, "d2·W2ᵀ": second, "xᵀ·d1": first, "h1ᵀ·d2": second}
 
 
-def _ways(name: str, product: Callable, operand, axis: int) -> dict[str, Call]:
-    calls: dict[str, Call] = {}
+def _ways(name: str, product: Callable, small, operand, axis: int) -> dict[str, Call]:
+    """All at once, in blocks, and one block over and over."""
     whole = jax.jit(product)
-    calls[f"limit/{name}/whole"] = lambda: whole(operand)
+    calls: dict[str, Call] = {f"limit/{name}/whole": lambda: whole(small, operand)}
     for count in BLOCKS:
         blocks = jnp.stack(jnp.split(operand, count, axis=axis))
-        calls[f"limit/{name}/{count} blocks"] = partial(jax.jit(partial(jax.lax.map, product)), blocks)
+        in_blocks = jax.jit(lambda blocks: jax.lax.map(lambda block: product(small, block), blocks))
+        calls[f"limit/{name}/{count} blocks"] = partial(in_blocks, blocks)
+        calls[f"limit/{name}/{count} times"] = partial(jax.jit(partial(_again, product, count)), small, blocks[0])
     return calls
 
 
-def _sums(name: str, form: str, left, right) -> dict[str, Call]:
-    calls: dict[str, Call] = {}
-    whole = jax.jit(lambda a, b: a.T @ b)
-    calls[f"limit/{name}/whole{form}"] = lambda: whole(left, right)
+def _sums(name: str, form: str, product: Callable, small, large) -> dict[str, Call]:
+    """The same for a product whose inner dimension has the particles."""
+    whole = jax.jit(product)
+    calls: dict[str, Call] = {f"limit/{name}/whole{form}": lambda: whole(small, large)}
     for count in BLOCKS:
-        lefts, rights = (a.reshape(count, -1, a.shape[1]) for a in (left, right))
-
-        def in_blocks(lefts, rights):
-            start = jnp.zeros((left.shape[1], right.shape[1]))
-            return jax.lax.scan(lambda s, ab: (s + ab[0].T @ ab[1], None), start, (lefts, rights))[0]
-
-        calls[f"limit/{name}/{count} blocks{form}"] = partial(jax.jit(in_blocks), lefts, rights)
+        first, second = (a[: a.shape[0] // count] for a in (small, large))
+        calls[f"limit/{name}/{count} times{form}"] = partial(jax.jit(partial(_again, product, count)), first, second)
     return calls
+
+
+def _again(product: Callable, count: int, small, block):
+    """A block's product so many times, each waiting for the one before: else the compiler would make a single one."""
+
+    def body(_, last):
+        return product(small + 1e-9 * last[0, 0], block)
+
+    return jax.lax.fori_loop(0, count, body, product(small, block))
 
 
 def _elementwise(name: str, function: Callable, operand) -> dict[str, Call]:
-    calls = _ways(name, function, operand, 0)
-    block = operand.reshape(-1)[: min(IN_CACHE, operand.size)]
-    rounds = operand.size / block.size
-    again = jax.jit(lambda block: jax.lax.fori_loop(0, round(rounds), lambda i, a: function(a + 1e-3 * i), block))
-    # Whole rounds only: for sizes that do not divide, the part is at most half a block off.
-    calls[f"limit/{name}/in cache"] = lambda: again(block)
+    whole = jax.jit(function)
+    calls: dict[str, Call] = {f"limit/{name}/whole": lambda: whole(operand)}
+    for count in BLOCKS:
+        block = operand[: operand.shape[0] // count]
+        again = jax.jit(lambda block, n=count: jax.lax.fori_loop(0, n, lambda i, a: function(a + 1e-3 * i), block))
+        calls[f"limit/{name}/{count} times"] = partial(again, block)
     return calls

@@ -26,9 +26,9 @@ class Times(NamedTuple):
     count: int
 
 
-def summarise(pairs: list[tuple[float, float]]) -> Times:
-    """The repeats of one row."""
-    wall, cpu = ([1e3 * pair[clock] for pair in pairs] for clock in (0, 1))
+def summarise(pairs: list[tuple[float, float]], steps_per_call: int = 1) -> Times:
+    """The repeats of one row, per step."""
+    wall, cpu = ([1e3 * pair[clock] / steps_per_call for pair in pairs] for clock in (0, 1))
     lower, middle, upper = statistics.quantiles(wall, n=4) if len(wall) > 1 else wall * 3
     return Times(middle, lower, upper, min(wall), statistics.median(cpu), len(wall))
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from partbayes import tree as tm
 from partbayes.model import Target
 from partbayes.smc.blocks import BlockSize, resolve_block_size, scan_blocks
 from partbayes.types import Array, Batch, Key, Tree
@@ -29,13 +30,16 @@ def population_gradients(
     """Each particle's log target `[J]` and score `[J, ...]`, and g. Particles pass `block_size` at a time."""
 
     def body(total: Tree, theta: Tree) -> tuple[Tree, tuple[Array, Tree]]:
-        values, pullback = jax.vjp(lambda t, psi: jax.vmap(lambda one: target(one, psi, batch))(t), theta, psi)
+        def log_targets(theta: Tree, flipped: Tree) -> Array:
+            return jax.vmap(lambda one: target(one, tm.unflip(flipped, psi), batch))(theta)
+
+        values, pullback = jax.vjp(log_targets, theta, tm.flip(psi))
         scores, gradient = pullback(jnp.ones_like(values))
         return jax.tree.map(jnp.add, total, gradient), (values, scores)
 
     block_size = resolve_block_size(block_size, lambda one: target(one, psi, batch), theta)
-    total, (values, scores) = scan_blocks(body, jax.tree.map(jnp.zeros_like, psi), theta, block_size)
-    return values, scores, jax.tree.map(lambda g: g / len(values), total)
+    total, (values, scores) = scan_blocks(body, jax.tree.map(jnp.zeros_like, tm.flip(psi)), theta, block_size)
+    return values, scores, tm.unflip(jax.tree.map(lambda g: g / len(values), total), psi)
 
 
 def log_likelihoods(values: Array, theta: Tree, batch: Batch, target: Target) -> Array:

@@ -146,11 +146,11 @@ def _move(key, state, log_density, shared, kernel, tuning, *, with_gradient):
         jnp.mean(outcome.num_gradients),
         outcome.noise,
     )
-    return new._replace(log_weights=log_weights), info, wg.finish(running) if with_gradient else None
+    return new._replace(log_weights=log_weights), info, wg.finish(running, shared) if with_gradient else None
 
 
 def _fly(keys, particles: ParticleState, log_density, shared, proposal: Proposal, tuning: Tuning):
-    """A block's moves, and the pullback of its end points to `shared`."""
+    """A block's moves, and the pullback of its end points to the flipped `shared`."""
 
     def density(theta):
         return log_density(theta, shared)
@@ -163,7 +163,10 @@ def _fly(keys, particles: ParticleState, log_density, shared, proposal: Proposal
     stand_in = jax.tree.map(lambda a: jnp.broadcast_to(a[jnp.argmax(in_range)], a.shape), ends)
     flights = flights._replace(end=tm.where(in_range, flights.end, stand_in))
 
-    values, pullback = jax.vjp(lambda ends, shared: jax.vmap(log_density, (0, None))(ends, shared), flights.end, shared)
+    def at_ends(ends, flipped):
+        return jax.vmap(log_density, (0, None))(ends, tm.unflip(flipped, shared))
+
+    values, pullback = jax.vjp(at_ends, flights.end, tm.flip(shared))
     gradients = pullback(jnp.ones_like(values))[0]
     moves = jax.vmap(lambda f, v, g: proposal.land(f, v, g, density, tuning))(flights, values, gradients)
     moves = moves._replace(log_target_end=jnp.where(in_range, moves.log_target_end, -jnp.inf))

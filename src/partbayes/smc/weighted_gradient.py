@@ -2,7 +2,7 @@ r"""The ψ-gradient $\sum_j \tilde w_j \nabla_\psi \log\pi(\theta_j, \psi)$ (the
 
 Weights are known up to a constant, and only as blocks come in. So the sum runs like an online softmax: a running
 maximum m, the sum of $e^{\log w - m}$ and the gradient of the same weighted sum, both rescaled when m grows. One
-backward pass per block; J gradients are never stored.
+backward pass per block; J gradients are never stored. The sum is over flipped matrices (`tree.flip`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from partbayes.types import Array, LogDensity, Tree
 
 
 class RunningGradient(NamedTuple):
-    """Largest log-weight so far, and the two sums relative to it."""
+    """Largest log-weight so far, and the two sums relative to it; the gradient is by the flipped ψ."""
 
     maximum: Array
     total: Array
@@ -28,11 +28,13 @@ class RunningGradient(NamedTuple):
 
 def start(shared: Tree, dtype: jnp.dtype) -> RunningGradient:
     """Nothing summed yet."""
-    return RunningGradient(jnp.array(-jnp.inf, dtype), jnp.zeros((), dtype), jax.tree.map(jnp.zeros_like, shared))
+    return RunningGradient(
+        jnp.array(-jnp.inf, dtype), jnp.zeros((), dtype), jax.tree.map(jnp.zeros_like, tm.flip(shared))
+    )
 
 
 def add_block(running: RunningGradient, log_weights: Array, pullback: Callable[[Array], Tree]) -> RunningGradient:
-    """Add a block: `pullback(w)` is the gradient of Σ w_j log π(θ_j, ψ) with respect to ψ."""
+    """Add a block: `pullback(w)` is the gradient of Σ w_j log π(θ_j, ψ) with respect to the flipped ψ."""
     maximum = jnp.maximum(running.maximum, jnp.max(log_weights))
     reference = jnp.where(jnp.isfinite(maximum), maximum, 0.0)  # all dead so far: exp(-inf - 0) = 0, never nan
     shrink = jnp.exp(running.maximum - reference)
@@ -53,9 +55,9 @@ def merge(parts: RunningGradient) -> RunningGradient:
     )
 
 
-def finish(running: RunningGradient) -> Tree:
-    """The gradient under normalised weights."""
-    return jax.tree.map(lambda g: g / running.total, running.gradient)
+def finish(running: RunningGradient, shared: Tree) -> Tree:
+    """The gradient under normalised weights, in the shape of `shared`."""
+    return tm.unflip(jax.tree.map(lambda g: g / running.total, running.gradient), shared)
 
 
 def weighted_gradient(
@@ -65,7 +67,9 @@ def weighted_gradient(
 
     def body(running: RunningGradient, block: tuple[Tree, Array]) -> tuple[RunningGradient, None]:
         theta, log_weights = block
-        _, pullback = jax.vjp(lambda shared: jax.vmap(log_density, (0, None))(theta, shared), shared)
+        _, pullback = jax.vjp(
+            lambda flipped: jax.vmap(log_density, (0, None))(theta, tm.unflip(flipped, shared)), tm.flip(shared)
+        )
         return add_block(running, log_weights, lambda weights: pullback(weights)[0]), None
 
     # A dead particle may stand where the density is not finite, and 0 × nan is nan: a living one stands in for it.
@@ -75,4 +79,4 @@ def weighted_gradient(
     )
     block_size = resolve_block_size(block_size, log_density, theta, shared)
     running, _ = scan_blocks(body, start(shared, log_weights.dtype), (theta, log_weights), block_size, merge)
-    return finish(running)
+    return finish(running, shared)
