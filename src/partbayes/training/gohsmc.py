@@ -26,7 +26,7 @@ from partbayes.errors import PartbayesError
 from partbayes.model import Model, Target, log_target
 from partbayes.model.target import Scale
 from partbayes.smc import step as smc
-from partbayes.smc.blocks import scan_blocks
+from partbayes.smc.blocks import resolve_block_size, scan_blocks
 from partbayes.smc.lkernels import LKernel, forward_proposal
 from partbayes.smc.proposals import Proposal, Tuning, langevin
 from partbayes.smc.resampling import Resampler, adaptive, multinomial
@@ -117,7 +117,7 @@ def init(
     tuning: Tuning,
     adapt: Adaptation,
     start: Start = "prior",
-    block_size: int | None = None,
+    block_size: smc.BlockSize = "auto",
 ) -> SMCState:
     """Draw particles from the prior and weigh them by π / q₀, or copy the given θ, all with one weight.
 
@@ -126,8 +126,9 @@ def init(
     given, psi = params
     if start == "prior":
         theta = sample_population(key, target.model, num_particles)
+        size = resolve_block_size(block_size, lambda t: target(t, psi, batch), theta)
         weigh = jax.vmap(lambda t: target(t, psi, batch))
-        _, values = scan_blocks(lambda _, block: (None, weigh(block)), None, theta, block_size)
+        _, values = scan_blocks(lambda _, block: (None, weigh(block)), None, theta, size)
         particles, log_evidence = smc.initialise(theta, values, values - jax.vmap(target.model.log_prior)(theta))
     else:
         theta = jax.tree.map(lambda leaf: jnp.repeat(leaf[jnp.newaxis], num_particles, axis=0), given)
