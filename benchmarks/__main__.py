@@ -31,7 +31,7 @@ def main() -> None:
         print(table(line), flush=True)
         options.output.parent.mkdir(parents=True, exist_ok=True)
         with open(options.output, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line, sort_keys=True, ensure_ascii=False) + "\n")
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def measure(built: Problem, options: argparse.Namespace) -> dict[str, Any]:
@@ -64,10 +64,7 @@ def measure(built: Problem, options: argparse.Namespace) -> dict[str, Any]:
         "rows": {name: t._asdict() for name, t in times.items()},
         "limits": limits,
         "skipped": skipped,
-        "config": {
-            "repeats": options.repeats,
-            "command": "make bench" if len(sys.argv) == 1 else " ".join(sys.argv[1:]),
-        },
+        "config": {"repeats": options.repeats, "rows": options.rows or "all"},
         "cpus": os.cpu_count(),
         "machine": f"{platform.machine()} {platform.system()}",
         "date": str(date.today()),
