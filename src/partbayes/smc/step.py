@@ -121,10 +121,14 @@ def _move(key, state, log_density, shared, kernel, tuning, *, with_gradient):
     key_launch, key_settle = jax.random.split(key)
     settle = kernel.lkernel.settle
     indices = jnp.arange(state.log_weights.shape[0])
-    keys = jax.vmap(lambda i: (jax.random.fold_in(key_launch, i), jax.random.fold_in(key_settle, i)))(indices)
+    keys = [jax.vmap(lambda i, key=key: jax.random.fold_in(key, i))(indices) for key in (key_launch, key_settle)]
+    # As plain numbers: cut into blocks, keys would count as used before they are.
+    words = [jax.random.key_data(each) for each in keys]
 
     def body(running, block):
-        (keys_launch, keys_settle), particles = block
+        words, particles = block
+        impl = jax.random.key_impl(key)
+        keys_launch, keys_settle = (jax.random.wrap_key_data(each, impl=impl) for each in words)
         moves, pullback = _fly(keys_launch, particles, log_density, shared, kernel.proposal, tuning)
         if kernel.lkernel.population:
             return running, moves
@@ -135,7 +139,7 @@ def _move(key, state, log_density, shared, kernel, tuning, *, with_gradient):
 
     block_size = resolve_block_size(kernel.block_size, log_density, state.theta, shared)
     running = wg.start(shared, state.log_weights.dtype) if with_gradient else None
-    running, result = scan_blocks(body, running, (keys, state), block_size, wg.merge if with_gradient else add_up)
+    running, result = scan_blocks(body, running, (words, state), block_size, wg.merge if with_gradient else add_up)
     new, outcome = _weigh(state, result, settle(key_settle, result), kernel) if kernel.lkernel.population else result
     log_weights, log_normaliser = normalise(new.log_weights)
     info = MoveInfo(
