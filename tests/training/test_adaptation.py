@@ -53,6 +53,38 @@ def test_chees_finds_a_length_and_counts_its_moves():
     assert float(tuning.trajectory_length[0]) > float(tuning.step_size[0])
 
 
+def test_the_mass_is_that_of_the_particles():
+    """Against the closed form: relative variances of the posterior, each known from 2,000 particles to 3 %."""
+    model, data, exact = linear_problem()
+    algorithm = gohsmc(
+        model,
+        N,
+        num_particles=2000,
+        proposal=smc.hmc(5),
+        denominator="same_batch",
+        optimiser=STILL,
+        inverse_mass="auto",
+        warmup_steps=40,
+    )
+
+    def found(epochs):
+        run = fit(jax.random.key(0), algorithm, model, data, num_epochs=epochs, batch_size=N).run
+        return np.concatenate([np.ravel(leaf[0]) for leaf in jax.tree.leaves(run.state.tuning.inverse_mass)])
+
+    variances = np.diag(exact.cov)
+    np.testing.assert_array_equal(found(19), 1.0)  # half-way it is found, once
+    np.testing.assert_allclose(found(20), variances / variances.mean(), rtol=0.15)
+    np.testing.assert_array_equal(found(20), found(45))
+
+
+def test_a_mass_needs_an_end_of_the_warm_up():
+    model, _, _ = linear_problem()
+    with pytest.raises(PartbayesError, match="warmup_steps"):
+        gohsmc(model, N, inverse_mass="auto")
+    with pytest.raises(PartbayesError, match="'diagonal'"):
+        gohsmc(model, N, inverse_mass="diagonal", warmup_steps=5)
+
+
 def test_a_number_is_kept():
     model, data = small_network()
     algorithm = gohsmc(model, 24, num_particles=5, step_size=0.02)

@@ -61,6 +61,10 @@ def check_adaptation(adaptation: Adaptation, kernel: Kernel) -> Adaptation:
         raise PartbayesError(
             f"{adaptation.warmup_steps} warm-up steps were asked for, but at least one is needed (None: all steps)."
         )
+    if adaptation.mass and adaptation.warmup_steps is None:
+        raise PartbayesError(
+            "The inverse mass is 'auto', which is found half-way through the warm-up: give warmup_steps."
+        )
     return adaptation
 
 

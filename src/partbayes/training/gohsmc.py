@@ -15,7 +15,7 @@ $\pi(\theta_0 \mid \psi_0) / q_0(\theta_0)$ (eq. `pbnn_init`).
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import jax
 import jax.numpy as jnp
@@ -53,7 +53,7 @@ def gohsmc(
     hold_psi: bool = False,
     start: Start = "prior",
     resampler: Resampler | None = None,
-    inverse_mass: Tree = None,
+    inverse_mass: Tree | Literal["auto"] = None,
     trajectory_length: float | Literal["auto"] | None = None,
     warmup_steps: int | None = None,
     target_acceptance: float = 0.8,
@@ -66,7 +66,9 @@ def gohsmc(
     `step_size` is the leapfrog step ε: a number, or "auto", which steers the acceptance statistic to
     `target_acceptance`, for `warmup_steps` steps and then frozen, or all along (None, for as long as ψ moves). It sets
     out from `initial_step_size`.
-    `inverse_mass` is a tree like θ (None: identity). `trajectory_length`, a number or "auto", is for ChEES.
+    `inverse_mass` is a tree like θ (None: identity), or "auto": half-way through the warm-up, the variances of the
+    weighted particles (for populations that are spread out by then).
+    `trajectory_length`, a number or "auto", is for ChEES.
     `start="given"` sets out from copies of the θ that `init` is handed (a warm start) in place of draws from the prior,
     and `hold_psi` leaves ψ where it is: together they sample θ | ψ around a trained network.
     `block_size` is how many particles pass through the network at a time (see `smc.blocks`).
@@ -77,8 +79,13 @@ def gohsmc(
     lkernel = forward_proposal() if lkernel is None else lkernel
     find_length = trajectory_length == "auto"
     kernel = smc.check_kernel(smc.Kernel(proposal, lkernel, denominator, block_size, record_noise=find_length))
+    find_mass, inverse_mass = _first_mass(inverse_mass, model)
     adapt = Adaptation(
-        warmup_steps, step_size=step_size == "auto", trajectory_length=find_length, target_acceptance=target_acceptance
+        warmup_steps,
+        step_size=step_size == "auto",
+        trajectory_length=find_length,
+        mass=find_mass,
+        target_acceptance=target_acceptance,
     )
     adapt = check_adaptation(adapt, kernel)
     optimiser = _psi_optimiser(optimiser, hold_psi)
@@ -136,6 +143,16 @@ def init(
         particles, log_evidence = smc.initialise(theta, values, jnp.zeros_like(values))
     optimiser_state = None if optimiser is None else optimiser.init(psi)
     return SMCState(particles, psi, optimiser_state, tuning, log_evidence, adaptation_room.init(adapt, tuning))
+
+
+def _first_mass(inverse_mass: Any, model: Model) -> tuple[bool, Tree]:
+    """Whether it is to be found, and what to begin with: ones, as every coordinate's own number."""
+    if not isinstance(inverse_mass, str):
+        return False, inverse_mass
+    if inverse_mass != "auto":
+        raise PartbayesError(f"The inverse mass is {inverse_mass!r}, but a tree like θ, None or 'auto' is expected.")
+    theta, _ = jax.eval_shape(model.init, jax.random.key(0))
+    return True, jax.tree.map(lambda leaf: jnp.ones(leaf.shape, leaf.dtype), theta)
 
 
 def _psi_optimiser(
