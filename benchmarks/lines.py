@@ -1,4 +1,4 @@
-"""A result line as a table in Markdown."""
+"""Result lines as tables in Markdown."""
 
 from __future__ import annotations
 
@@ -6,6 +6,32 @@ from typing import Any
 
 CLOCKS = ("median", "best", "cpu")
 """By which a row is compared with its limit: median and least wall time, and processor time."""
+
+
+COMPARED = {
+    "GOHSMC-LD / its limit": ("GOHSMC-LD", None),
+    "OHSMC-RW / its limit": ("OHSMC-RW", None),
+    "straightforward / GOHSMC-LD": ("GOHSMC-LD straightforward", "GOHSMC-LD"),
+    "HMC(5) / GOHSMC-LD": ("GOHSMC-HMC(5)", "GOHSMC-LD"),
+    "blackjax SVGD / SVGD": ("blackjax SVGD", "SVGD"),
+    "numpyro SVGD / SVGD": ("numpyro SVGD", "SVGD"),
+}
+"""What docs/speed.md sets side by side: a row, and another one or (None) its limit."""
+
+
+def ratios(lines: list[dict[str, Any]]) -> str:
+    """The comparisons of all shapes, by each clock."""
+    widths = [f"width {line['shape']['width']}" for line in lines]
+    out = ["| | " + " | ".join(widths) + " |", "|---|" + "--:|" * len(widths)]
+    for title, (row, other) in COMPARED.items():
+        cells = []
+        for line in lines:
+            below = {
+                c: sum(line["limits"][c][row].values()) if other is None else line["rows"][other][c] for c in CLOCKS
+            }
+            cells.append(" / ".join(f"{line['rows'][row][clock] / below[clock]:.2f}" for clock in CLOCKS))
+        out.append(f"| {title} | " + " | ".join(cells) + " |")
+    return "\n".join(out)
 
 
 def table(line: dict[str, Any]) -> str:

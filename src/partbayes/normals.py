@@ -2,7 +2,7 @@
 
 On the CPU, JAX runs the rounds of Threefry as a loop over whole arrays, each a trip through memory. Written out (Salmon
 et al., 2011, Threefry-2x32 with 20 rounds), rounds and inverse normal distribution function become one pass: the same
-bits, several times faster (docs/speed.md). Other kinds of keys, and types other than float32, go to `jax.random`.
+bits, sooner (docs/speed.md). Other kinds of keys, and types other than float32, go to `jax.random`.
 """
 
 from __future__ import annotations

@@ -76,3 +76,15 @@ def test_the_results_page_says_what_the_result_lines_say():
 
     page = write_page(ROOT / "docs" / "results.template.md", ROOT / "results")
     assert page == (ROOT / "docs" / "results.md").read_text(), "run `make results`"
+
+
+def test_the_proposals_page_quotes_the_result_lines():
+    from partbayes.benchmark import read_lines
+    from partbayes.benchmark.fidelity_table import by_sampler
+
+    page = (ROOT / "docs" / "proposals.md").read_text()
+    assert by_sampler(read_lines(ROOT / "results" / "fidelity.jsonl")) in page
+    (chees,) = read_lines(ROOT / "results" / "chees.jsonl")
+    assert (
+        f"{chees['length']:.2f} on the concrete network, where a grid search finds {chees['best_length']:.2f}" in page
+    )

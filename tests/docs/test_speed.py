@@ -18,3 +18,10 @@ def test_the_page_shows_what_was_measured(line, monkeypatch):
     from benchmarks.lines import table
 
     assert table(line).strip() in (ROOT / "docs" / "speed.md").read_text()
+
+
+def test_so_do_its_comparisons(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+    from benchmarks.lines import ratios
+
+    assert ratios(LINES) in (ROOT / "docs" / "speed.md").read_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partbayes.benchmark.lines import Line
+from partbayes.benchmark.samplers import SAMPLERS
 
 
 def fidelity_table(lines: Sequence[Line]) -> str:
@@ -42,6 +43,17 @@ def closest_samplers(lines: Sequence[Line]) -> str:
 
 def _methods(lines: Sequence[Line]) -> list[str]:
     return list(dict.fromkeys(line["method"] for line in lines))
+
+
+def by_sampler(lines: Sequence[Line]) -> str:
+    """The error of f's standard deviation alone, samplers down and data sets across: the short form in the docs."""
+    datasets, methods = (list(dict.fromkeys(line[name] for line in lines)) for name in ("dataset", "method"))
+    rows = ["| sampler | " + " | ".join(datasets) + " |", "|---|" + "---|" * len(datasets)]
+    for method in (name for name in SAMPLERS if name in methods):
+        found = {d: [x for x in lines if (x["dataset"], x["method"]) == (d, method)] for d in datasets}
+        cells = (_percent(_error(members, "sd")) if members else "–" for members in found.values())
+        rows.append(f"| {method} | " + " | ".join(cells) + " |")
+    return "\n".join(rows)
 
 
 def truths_table(lines: Sequence[Line]) -> str:

@@ -22,8 +22,8 @@ BlockSize: TypeAlias = int | Literal["auto"] | None
 """Particles per block; None is one block for all."""
 
 CACHE_BYTES = 2 * 2**20
-"""What a block's largest array may take: about one core's second-level cache in server processors. Twice or half of it
-makes little difference; several times more sends every activation to main memory and back."""
+"""What a block's largest array may take: about one core's second-level cache in server processors.
+Much more sends every activation to main memory and back."""
 
 
 def check_block_size(block_size: BlockSize) -> BlockSize:
