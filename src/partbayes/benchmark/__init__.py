@@ -7,7 +7,7 @@ from partbayes.benchmark.lines import read_lines, run_missing
 from partbayes.benchmark.methods import METHODS
 from partbayes.benchmark.paper import paper_units, run_paper_unit
 from partbayes.benchmark.practice import OURS, practice_units, run_practice_unit
-from partbayes.benchmark.presets import PRESETS, find_preset, runner
+from partbayes.benchmark.presets import PRESETS, Folders, find_preset
 from partbayes.benchmark.readings import READING_SETS, reading_units
 from partbayes.benchmark.rivals import RIVALS
 from partbayes.benchmark.samplers import SAMPLERS
@@ -29,6 +29,7 @@ __all__ = [
     "STEP_SIZE_METHODS",
     "Cell",
     "FidelitySettings",
+    "Folders",
     "PaperSettings",
     "check_settings",
     "chees_table",
@@ -49,7 +50,6 @@ __all__ = [
     "run_paper_unit",
     "run_practice_unit",
     "run_step_size_unit",
-    "runner",
     "step_size_table",
     "step_size_units",
     "tabulate",

@@ -40,7 +40,6 @@ def fidelity_units(
 ) -> list[Line]:
     """Data sets × samplers × seeds."""
     config = (FidelitySettings() if settings is None else settings)._asdict()
-    config["hidden"] = list(config["hidden"])  # as JSON has it
     return grid("fidelity", (datasets, DATASETS), (methods, SAMPLERS), seeds, config)
 
 

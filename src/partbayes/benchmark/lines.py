@@ -27,6 +27,7 @@ def grid(
                 raise PartbayesError(f"There is no {kind} {name!r}: choose among {', '.join(known)}.")
     if seeds < 1:
         raise PartbayesError(f"{seeds} seeds were asked for, but at least one is needed.")
+    config = json.loads(json.dumps(config))  # as a line that is read back has it: lists, no tuples
     return [
         {"preset": preset, "dataset": dataset, "method": method, "seed": seed, "config": config}
         for seed in range(seeds)

@@ -10,7 +10,7 @@ from pathlib import Path
 from partbayes.benchmark.fidelity_table import closest_samplers, fidelity_table, truths_table
 from partbayes.benchmark.formats import format_table
 from partbayes.benchmark.lines import Line, read_lines
-from partbayes.benchmark.readings import READING_SETS, distance_to_paper, group_readings
+from partbayes.benchmark.readings import readings_table
 from partbayes.benchmark.table import paired_difference, tabulate
 from partbayes.benchmark.tuning_table import chees_table, step_size_table
 from partbayes.errors import PartbayesError
@@ -85,20 +85,10 @@ def _guided(folder: Path) -> str:
 
 
 def _readings(folder: Path) -> str:
-    """Mean RMSE of each reading of the paper's settings, closest to the paper's first."""
-    lines = read_lines(folder / "readings.jsonl")
-    datasets = [name for name in READING_SETS if any(line["dataset"] == name for line in lines)]
-    rows = ["| method | width | kernel scale | target scale | denominator | " + " | ".join(datasets) + " | distance |"]
-    rows.append("|---|" + "---|" * (5 + len(datasets)))
-    for reading, members in group_readings(lines).items():
-        cells = {cell.dataset: cell for cell in tabulate(members, ["rmse"])}
-        entries = [f"{cells[d].mean:.4f} ({cells[d].paper:.4f})" if d in cells else "–" for d in datasets]
-        distance = f"{distance_to_paper(members):.3f}"
-        rows.append("| " + " | ".join([*(str(part) for part in reading), *entries, distance]) + " |")
-    return "\n".join(rows)
+    return readings_table(read_lines(folder / "readings.jsonl"))
 
 
-PRACTICE_METRICS = ("rmse", "nll", "crps", "coverage_90")
+SHOWN_METRICS = ("rmse", "nll", "crps", "coverage_90")
 
 
 def _practice(folder: Path) -> str:
@@ -109,7 +99,7 @@ def _practice(folder: Path) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for (dataset, method), members in _groups(lines).items():
-        means = [_mean(line["metrics"]["mixture"][metric] for line in members) for metric in PRACTICE_METRICS]
+        means = [_mean(line["metrics"]["mixture"][metric] for line in members) for metric in SHOWN_METRICS]
         rmse, nll, crps, coverage = means
         seconds = _mean(line["seconds"] for line in members)
         scores = f"{rmse:.4f} | {nll:.4f} | {crps:.4f} | {coverage:.3f} | {seconds:.0f}"

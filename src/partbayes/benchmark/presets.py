@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from partbayes.benchmark.lines import Line
 from partbayes.benchmark.methods import METHODS
 from partbayes.benchmark.paper import paper_units, run_paper_unit
 from partbayes.benchmark.practice import OURS, practice_units, run_practice_unit
-from partbayes.benchmark.readings import READING_SETS, reading_units
+from partbayes.benchmark.readings import READING_SETS, reading_units, readings_table
 from partbayes.benchmark.rivals import RIVALS
 from partbayes.benchmark.samplers import SAMPLERS
 from partbayes.benchmark.settings import PaperSettings
@@ -24,10 +23,19 @@ from partbayes.data import DATASETS
 from partbayes.errors import PartbayesError
 
 
+class Folders(NamedTuple):
+    """Where data are, and where a unit may leave predictions or find long runs."""
+
+    data: Path | None = None
+    predictions: Path | None = None
+    truths: Path | None = None
+
+
 class Preset(NamedTuple):
-    """`units(datasets, methods, seeds, settings)` are what there is to run, one line each."""
+    """What there is to run, `units(datasets, methods, seeds, settings)`, and what makes a result of one of them."""
 
     units: Callable[[list[str], list[str], int, PaperSettings], list[Line]]
+    run: Callable[[Line, Folders], Line]
     methods: tuple[str, ...]
     datasets: tuple[str, ...] = tuple(DATASETS)
     seeds: int = 5
@@ -39,13 +47,36 @@ def _without_settings(units: Callable[[list[str], list[str], int], list[Line]]) 
     return lambda datasets, methods, seeds, settings: units(datasets, methods, seeds)
 
 
+def _run_paper(unit: Line, folders: Folders) -> Line:
+    return run_paper_unit(unit, folders.data, folders.predictions)
+
+
+def _run_fidelity(unit: Line, folders: Folders) -> Line:
+    return run_fidelity_unit(unit, folders.data, folders.truths)
+
+
+def _on_data(run: Callable[[Line, Path | None], Line]) -> Callable[[Line, Folders], Line]:
+    return lambda unit, folders: run(unit, folders.data)
+
+
 PRESETS = {
-    "paper": Preset(paper_units, tuple(METHODS)),
-    "readings": Preset(reading_units, ("gohsmc", "ohsmc"), READING_SETS),
-    "practice": Preset(_without_settings(practice_units), (*OURS, *RIVALS)),
-    "fidelity": Preset(_without_settings(fidelity_units), tuple(SAMPLERS), READING_SETS, 1, fidelity_table),
-    "step_size": Preset(_without_settings(step_size_units), tuple(STEP_SIZE_METHODS), READING_SETS, 1, step_size_table),
-    "chees": Preset(_without_settings(chees_units), tuple(CHEES_METHODS), READING_SETS, 1, chees_table),
+    "paper": Preset(paper_units, _run_paper, tuple(METHODS)),
+    "readings": Preset(reading_units, _run_paper, ("gohsmc", "ohsmc"), READING_SETS, show=readings_table),
+    "practice": Preset(_without_settings(practice_units), _on_data(run_practice_unit), (*OURS, *RIVALS)),
+    "fidelity": Preset(
+        _without_settings(fidelity_units), _run_fidelity, tuple(SAMPLERS), READING_SETS, 1, fidelity_table
+    ),
+    "step_size": Preset(
+        _without_settings(step_size_units),
+        _on_data(run_step_size_unit),
+        tuple(STEP_SIZE_METHODS),
+        READING_SETS,
+        1,
+        step_size_table,
+    ),
+    "chees": Preset(
+        _without_settings(chees_units), _on_data(run_chees_unit), CHEES_METHODS, READING_SETS, 1, chees_table
+    ),
 }
 
 
@@ -54,18 +85,3 @@ def find_preset(name: str) -> Preset:
     if name not in PRESETS:
         raise PartbayesError(f"There is no preset {name!r}: use one of {', '.join(PRESETS)}.")
     return PRESETS[name]
-
-
-def runner(
-    preset: str, data_dir: Path | None = None, predictions: Path | None = None, truths: Path | None = None
-) -> Callable[[Line], Line]:
-    """What makes a result of one of the preset's units."""
-    if preset == "practice":
-        return partial(run_practice_unit, data_dir=data_dir)
-    if preset == "fidelity":
-        return partial(run_fidelity_unit, data_dir=data_dir, truths=truths)
-    if preset == "step_size":
-        return partial(run_step_size_unit, data_dir=data_dir)
-    if preset == "chees":
-        return partial(run_chees_unit, data_dir=data_dir)
-    return partial(run_paper_unit, data_dir=data_dir, predictions=predictions)

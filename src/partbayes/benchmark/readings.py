@@ -32,6 +32,19 @@ def reading_units(datasets: list[str], methods: list[str], seeds: int, settings:
     return sorted(distinct.values(), key=lambda unit: (unit["config"]["width"] == "literal", unit["seed"]))
 
 
+def readings_table(lines: list[Line]) -> str:
+    """Mean RMSE of each reading of the paper's settings, closest to the paper's first."""
+    datasets = [name for name in READING_SETS if any(line["dataset"] == name for line in lines)]
+    rows = ["| method | width | kernel scale | target scale | denominator | " + " | ".join(datasets) + " | distance |"]
+    rows.append("|---|" + "---|" * (5 + len(datasets)))
+    for reading, members in group_readings(lines).items():
+        cells = {cell.dataset: cell for cell in tabulate(members, ["rmse"])}
+        entries = [f"{cells[d].mean:.4f} ({cells[d].paper:.4f})" if d in cells else "–" for d in datasets]
+        distance = f"{distance_to_paper(members):.3f}"
+        rows.append("| " + " | ".join([*(str(part) for part in reading), *entries, distance]) + " |")
+    return "\n".join(rows)
+
+
 def group_readings(lines: Iterable[Line]) -> dict[tuple, list[Line]]:
     """Lines by method and reading, closest to the paper first within each method."""
     groups: dict[tuple, list[Line]] = {}

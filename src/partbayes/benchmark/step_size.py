@@ -48,8 +48,7 @@ def step_size_units(
     datasets: list[str], methods: list[str], seeds: int, settings: StepSizeSettings | None = None
 ) -> list[Line]:
     """Data sets × samplers × seeds."""
-    settings = StepSizeSettings() if settings is None else settings
-    config = {name: list(v) if isinstance(v, tuple) else v for name, v in settings._asdict().items()}
+    config = (StepSizeSettings() if settings is None else settings)._asdict()
     return grid("step_size", (datasets, DATASETS), (methods, STEP_SIZE_METHODS), seeds, config)
 
 

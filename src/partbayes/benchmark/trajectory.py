@@ -43,8 +43,7 @@ def chees_units(
     datasets: list[str], methods: list[str], seeds: int, settings: CheesSettings | None = None
 ) -> list[Line]:
     """Data sets × samplers × seeds."""
-    settings = CheesSettings() if settings is None else settings
-    config = {name: list(v) if isinstance(v, tuple) else v for name, v in settings._asdict().items()}
+    config = (CheesSettings() if settings is None else settings)._asdict()
     return grid("chees", (datasets, DATASETS), (methods, CHEES_METHODS), seeds, config)
 
 

@@ -59,11 +59,11 @@ def benchmark(
     """
     from partbayes.benchmark import (
         PRACTICE_METRICS,
+        Folders,
         PaperSettings,
         check_settings,
         find_preset,
         run_missing,
-        runner,
         tabulate,
     )
     from partbayes.report import summary_table
@@ -86,7 +86,7 @@ def benchmark(
         chosen.seeds if seeds is None else seeds,
         settings,
     )
-    run = runner(preset, data_dir, predictions, truths or output.parent / "truths")
+    folders = Folders(data_dir, predictions, truths or output.parent / "truths")
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -101,12 +101,9 @@ def benchmark(
             label = f"{unit['dataset']} {unit['method']} seed {unit['seed']}" if unit else "benchmark"
             bar.update(task, completed=done, description=label)
 
-        lines = run_missing(units, output, run, on_unit=show)
-    if preset == "readings":
-        typer.echo(f"{output} has {len(lines)} lines; docs/results.md shows them, and `make results` writes it anew.")
-        return
-    wanted = {unit["method"]: unit["config"] for unit in units}
-    lines = [line for line in lines if line["config"] == wanted.get(line["method"])]
+        lines = run_missing(units, output, lambda unit: chosen.run(unit, folders), on_unit=show)
+    wanted = [(unit["method"], unit["config"]) for unit in units]
+    lines = [line for line in lines if (line["method"], line["config"]) in wanted]
     if chosen.show is not None:
         typer.echo(chosen.show(lines))
     else:
