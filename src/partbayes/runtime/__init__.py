@@ -1,7 +1,8 @@
 """Room 5: running an algorithm: the loop, islands, best-so-far, progress, checkpoints."""
 
 from partbayes.runtime.checkpoint import has_checkpoint, restore_checkpoint, save_checkpoint
-from partbayes.runtime.loop import Fit, Run, fit, start
+from partbayes.runtime.epochs import Fit, Run
+from partbayes.runtime.loop import fit, start
 from partbayes.runtime.sharding import device_mesh
 from partbayes.runtime.streaming import fit_stream
 from partbayes.runtime.validation import mixture_nll

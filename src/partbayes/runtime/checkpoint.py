@@ -17,7 +17,7 @@ import numpy as np
 from partbayes import hosts
 from partbayes._version import __version__
 from partbayes.errors import PartbayesError
-from partbayes.runtime.loop import Run
+from partbayes.runtime.epochs import Run
 
 KEPT = 2
 """Checkpoints kept: the newest, and one before it in case the newest is damaged."""

@@ -7,53 +7,23 @@ run as a single island started from its key.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import Mesh
 
-from partbayes import hosts
 from partbayes import tree as tm
-from partbayes.algorithm import Algorithm, Info, Posterior
+from partbayes.algorithm import Algorithm, Info
 from partbayes.data.batching import batch_indices, epoch_order, steps_per_epoch, take
-from partbayes.errors import PartbayesError
 from partbayes.model import Model
-from partbayes.runtime.progress import EpochProgress
+from partbayes.runtime.epochs import Fit, Plan, Run, Select, check_request, run_epochs
 from partbayes.runtime.sharding import check_mesh, each_island, on_all, place_run, spread_run
 from partbayes.runtime.validation import joint_log_prob, mean_nll, mixture_log_prob
 from partbayes.types import Array, Batch, Key, Tree
-
-Select: TypeAlias = Literal["island", "joint"]
-
-
-class Run(NamedTuple):
-    """Everything needed to go on: states and keys of K islands, steps taken, and the best posterior so far."""
-
-    state: Any
-    step: Array
-    key: Key
-    best: Posterior
-    best_loss: Array
-    best_epoch: Array
-    alive: Array
-    """`[K]`: islands that never lost all their particles."""
-
-
-class Fit(NamedTuple):
-    """A finished training: the posterior to use, the run to resume, the history to look at, and what to tell people."""
-
-    posterior: Posterior
-    run: Run
-    history: list[dict[str, float]]
-    notes: list[str]
-    seconds: float
-    compile_seconds: float
 
 
 def fit(
@@ -101,53 +71,6 @@ def fit(
     return run_epochs(
         run, lambda run: advance(run, train, validation), algorithm, plan, on_epoch, validation is not None
     )
-
-
-class Plan(NamedTuple):
-    """How long to train, and how to show it."""
-
-    num_epochs: int
-    length: int
-    patience: int | None
-    max_time: float | None
-    progress: bool | None
-    label: str
-    started: float
-
-
-def run_epochs(
-    run: Run,
-    advance: Callable[[Run], tuple[Run, dict[str, Array]]],
-    algorithm: Algorithm,
-    plan: Plan,
-    on_epoch: Callable[[Run, dict[str, float]], None] | None,
-    validated: bool,
-) -> Fit:
-    """Epoch after epoch by `advance`, until one of the reasons to stop."""
-    history: list[dict[str, float]] = []
-    cut: list[str] = []
-    compile_seconds = math.nan
-    first = int(run.step) // plan.length
-    show = plan.progress if hosts.is_first() else False
-    with EpochProgress(plan.num_epochs, show=show, label=plan.label) as bar:
-        for epoch in range(first, plan.num_epochs):
-            # Asked before the epoch: a run that had stopped here stays stopped when it is resumed.
-            if plan.patience is not None and epoch - int(jnp.max(run.best_epoch)) >= plan.patience:
-                break
-            run, record = advance(run)
-            history.append(_on_host(record) | {"epoch": epoch + 1})
-            if epoch == first:
-                compile_seconds = time.perf_counter() - plan.started
-            _stop_if_all_dead(run, epoch + 1)
-            bar.update(epoch + 1, history[-1])
-            if on_epoch is not None:
-                on_epoch(run, history[-1])
-            if epoch + 1 < plan.num_epochs and _out_of_time(plan.started, plan.max_time):
-                cut = [f"The time limit ended it after {epoch + 1} of {plan.num_epochs} epochs."]
-                break
-    run = hosts.on_this_host(run)
-    posterior, notes = _surviving(run, algorithm, validated)
-    return Fit(posterior, run, history, notes + cut, time.perf_counter() - plan.started, compile_seconds)
 
 
 def start(
@@ -299,49 +222,3 @@ def _record(info: Info, validation: Array, alive: Array) -> dict[str, Array]:
 
     names = ("loss", "ess", "acceptance", "resampled", "dead", "skipped", "log_evidence")
     return {name: average(getattr(info, name)) for name in names} | {"validation": average(validation)}
-
-
-def _on_host(record: dict[str, Array]) -> dict[str, float]:
-    return {name: float(value) for name, value in jax.device_get(record).items()}
-
-
-def check_request(
-    num_epochs: int, islands: int, patience: int | None, validation: Batch | None, select: Select
-) -> None:
-    if select not in get_args(Select):
-        raise PartbayesError(f"select is {select!r}, but one of {', '.join(get_args(Select))} is expected.")
-    if num_epochs < 1:
-        raise PartbayesError(f"{num_epochs} epochs were asked for, but at least one is needed.")
-    if islands < 1:
-        raise PartbayesError(f"{islands} islands were asked for, but at least one is needed.")
-    if patience is not None and validation is None:
-        raise PartbayesError(
-            "Early stopping was asked for without validation data: pass `validation=`, or no `patience`."
-        )
-
-
-def _out_of_time(started: float, max_time: float | None) -> bool:
-    return max_time is not None and hosts.agreed(time.perf_counter() - started >= max_time)
-
-
-def _stop_if_all_dead(run: Run, epoch: int) -> None:
-    if not bool(jnp.any(run.alive)):
-        raise PartbayesError(
-            f"Every particle of every island reached a non-finite log target by epoch {epoch}: use a smaller step size "
-            "or learning rate, and check that inputs and targets are standardised."
-        )
-
-
-def _surviving(run: Run, algorithm: Algorithm, validated: bool) -> tuple[Posterior, list[str]]:
-    """The posterior without lost islands, and a sentence on what was left out."""
-    posterior = run.best if validated else jax.vmap(algorithm.posterior)(run.state)
-    alive = np.flatnonzero(np.asarray(run.alive))
-    if validated and not np.isfinite(np.asarray(run.best_loss)[alive]).any():
-        raise PartbayesError(
-            "The validation score was never finite, so no state could be chosen by it: check the validation rows, and "
-            "use a smaller learning rate."
-        )
-    if len(alive) == run.alive.shape[0]:
-        return posterior, []
-    note = f"{run.alive.shape[0] - len(alive)} of {run.alive.shape[0]} islands diverged and were left out."
-    return tm.gather(posterior, jnp.asarray(alive)), [note]

@@ -23,7 +23,8 @@ from partbayes.algorithm import Algorithm
 from partbayes.errors import PartbayesError
 from partbayes.model import Model
 from partbayes.runtime.checkpoint import has_checkpoint, restore_checkpoint, save_checkpoint
-from partbayes.runtime.loop import Fit, Run, fit, start
+from partbayes.runtime.epochs import Fit, Run
+from partbayes.runtime.loop import fit, start
 from partbayes.types import Batch, Key
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from partbayes.algorithm import Algorithm, Posterior
 from partbayes.data.batching import steps_per_epoch
 from partbayes.model import Model
-from partbayes.runtime.loop import Fit
+from partbayes.runtime.epochs import Fit
 from partbayes.runtime.resumable import Checkpoint, fit_resumable
 from partbayes.runtime.sharding import every_device
 from partbayes.runtime.validation import islands_nll

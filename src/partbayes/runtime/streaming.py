@@ -22,17 +22,8 @@ from partbayes.algorithm import Algorithm, Info
 from partbayes.data.batching import steps_per_epoch
 from partbayes.data.stream import HostRows, RowSource, batches
 from partbayes.model import Model
-from partbayes.runtime.loop import (
-    Fit,
-    Plan,
-    Run,
-    Select,
-    check_request,
-    close_epoch,
-    run_epochs,
-    start,
-    streams_of,
-)
+from partbayes.runtime.epochs import Fit, Plan, Run, Select, check_request, run_epochs
+from partbayes.runtime.loop import close_epoch, start, streams_of
 from partbayes.types import Array, Batch, Key, Tree
 
 Item = TypeVar("Item")
