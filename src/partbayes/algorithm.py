@@ -11,7 +11,8 @@ class Posterior(NamedTuple):
     """Weighted particles of θ and the ψ that belongs to them.
 
     With its island axis, as everything after training expects it: `theta` leaves are `[K, J, ...]`, `log_weights`
-    is `[K, J]` (each island's row normalised: `logsumexp == 0`), `psi` leaves are `[K, ...]`.
+    is `[K, J]`, `psi` leaves are `[K, ...]`. Weights add up to K: each island's row to one, unless the islands have
+    been given shares of their own (`runtime.refinement`).
     K = 1 is one population, J = 1 a deep ensemble. `Algorithm.posterior` returns one island, without the K axis;
     `runtime.fit` stacks them.
     """

@@ -152,12 +152,26 @@ def test_a_truncated_file_never_loads(saved):
 
 
 def test_a_newer_format_says_so(saved):
-    rewrite(saved, lambda metadata, arrays: metadata.update(format_version=2, package_version="9.0"))
+    rewrite(saved, lambda metadata, arrays: metadata.update(format_version=3, package_version="9.0"))
     message = complaint(saved)
-    assert "format version 2" in message and "partbayes 9.0" in message and "update partbayes" in message
+    assert "format version 3" in message and "partbayes 9.0" in message and "update partbayes" in message
+
+
+def test_the_first_format_had_no_whitening(saved):
+    def first(metadata, arrays):
+        metadata.update(format_version=1)
+        arrays.pop("x_scaler/matrix")
+        metadata["schema"]["arrays"].pop("x_scaler/matrix")
+
+    rewrite(saved, first)
+    assert PartialBNNRegressor.load(saved).x_scaler_.matrix is None
 
 
 CHANGES = {
+    "a map of another shape": lambda m, a: (
+        a.update({"x_scaler/matrix": np.eye(4)}),
+        m["schema"]["arrays"].update({"x_scaler/matrix": [4, 4]}),
+    ),
     "a missing array": lambda m, a: (a.pop("log_weights"), m["schema"]["arrays"].pop("log_weights")),
     "an array too many": lambda m, a: a.update(more=np.ones(2)),
     "another shape": lambda m, a: (

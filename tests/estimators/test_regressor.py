@@ -66,7 +66,8 @@ def test_a_row_is_predicted_alike_in_any_company(regressor, curve):
 
 
 def test_what_fit_tells(regressor):
-    assert [stage.name for stage in regressor.stages_] == ["level start", "warm start", "adaptation", "sampling"]
+    names = ["level start", "warm start", "adaptation", "sampling", "refinement"]
+    assert [stage.name for stage in regressor.stages_] == names
     assert regressor.n_iter_ == sum(stage.epochs for stage in regressor.stages_)
     assert all(np.isfinite(stage.validation) for stage in regressor.stages_)
     assert regressor.training_seconds_ > 0

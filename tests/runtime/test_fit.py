@@ -12,6 +12,8 @@ from problems import small_network, trees_close, trees_equal
 from partbayes import tree as tm
 from partbayes.errors import PartbayesError
 from partbayes.runtime import fit, loop, mixture_nll
+from partbayes.runtime.validation import islands_together
+from partbayes.smc import blocks
 from partbayes.training import gohsmc, ohsmc
 
 N = 24
@@ -79,6 +81,19 @@ def test_patience_stops_early_and_without_validation_the_last_state_counts():
     assert len(result.history) - int(result.run.best_epoch.max()) == 5
     last = fit(jax.random.key(0), algorithm, model, data, num_epochs=3, batch_size=8)
     assert trees_equal(last.posterior, jax.vmap(algorithm.posterior)(last.run.state))
+
+
+@pytest.mark.parametrize(("cache", "together"), [(1, 1), (7 * 5 * 4 * 6 * 2, 2)])
+def test_islands_that_take_turns_end_where_they_do_side_by_side(monkeypatch, cache, together):
+    """Four islands of six particles on seven rows, the widest layer of five: one at a time, or two."""
+    model, data = small_network()
+    options = {"num_epochs": 2, "batch_size": 7, "validation": data, "islands": 4}
+    side_by_side = fit(jax.random.key(0), build(model), model, data, **options)
+    monkeypatch.setattr(blocks, "CACHE_BYTES", cache)
+    batch = jax.tree.map(lambda rows: rows[:7], data)
+    assert islands_together(model, side_by_side.posterior, batch) == together
+    in_turns = fit(jax.random.key(0), build(model, block_size=None), model, data, **options)
+    assert trees_close(in_turns.posterior, side_by_side.posterior, rtol=1e-4, atol=1e-5)
 
 
 def test_same_seed_same_numbers_other_seed_other_numbers():

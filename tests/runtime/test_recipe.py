@@ -11,7 +11,7 @@ from problems import small_network, trees_equal
 
 from partbayes.errors import PartbayesError
 from partbayes.runtime import resumable
-from partbayes.runtime.recipe import Recipe, recipe_for, train
+from partbayes.runtime.recipe import FEWEST_STEPS, Recipe, recipe_for, train
 from partbayes.runtime.resumable import Checkpoint
 from partbayes.types import Batch
 
@@ -31,19 +31,21 @@ def whole():
 
 
 def test_stages_and_shapes(whole):
-    assert [stage.name for stage in whole.stages] == ["warm start", "adaptation", "sampling"]
-    assert [stage.epochs for stage in whole.stages] == [6, 6, 6]
+    assert [stage.name for stage in whole.stages] == ["warm start", "adaptation", "sampling", "refinement"]
+    assert [stage.epochs for stage in whole.stages] == [6, 6, 6, 0]
     assert all(math.isfinite(stage.validation) for stage in whole.stages)
     rows = whole.posterior.log_weights.shape
-    assert rows == ((2, 6) if not whole.notes else (2, 1))
-    assert np.allclose(np.exp(np.asarray(whole.posterior.log_weights)).sum(axis=1), 1.0, atol=1e-5)
+    assert rows == ((2, 6) if len(whole.notes) == 1 else (2, 1))
+    assert np.exp(np.asarray(whole.posterior.log_weights)).sum() == pytest.approx(2.0, abs=1e-5)
+    assert whole.stages[-1].validation <= min(stage.validation for stage in whole.stages[:-1]) + 1e-6
 
 
 def test_a_noise_that_differs_between_rows_starts_level():
     model, _ = small_network(sigma="heteroscedastic")
     result = train(jax.random.key(0), model, TRAIN, VALIDATION, SMALL, progress=False)
-    assert [stage.name for stage in result.stages] == ["level start", "warm start", "adaptation", "sampling"]
-    assert [stage.epochs for stage in result.stages] == [3, 3, 6, 6]
+    names = ["level start", "warm start", "adaptation", "sampling", "refinement"]
+    assert [stage.name for stage in result.stages] == names
+    assert [stage.epochs for stage in result.stages] == [3, 3, 6, 6, 0]
 
 
 def test_without_sampling_steps_it_is_a_deep_ensemble():
@@ -59,11 +61,11 @@ def test_without_validation_the_sampled_posterior_is_used():
 
 
 def test_a_sampled_mixture_that_validates_worse_is_not_used(monkeypatch):
-    scores = iter([0.5, 0.6, 0.7])
+    scores = iter([0.5, 0.6, 0.7, 0.5])
     monkeypatch.setattr("partbayes.runtime.stages.islands_nll", lambda *args: next(scores))
     result = run()
     assert result.posterior.log_weights.shape == (2, 1)
-    assert "warm start's ensemble is used" in result.notes[-1]
+    assert any("warm start's ensemble is used" in note for note in result.notes)
 
 
 @pytest.mark.parametrize("stop_at", [3, 9, 15])
@@ -97,13 +99,16 @@ def test_an_interrupted_run_resumes_to_the_same_bits(whole, tmp_path, monkeypatc
 def test_time_is_kept(whole):
     """A limit that has passed at once leaves one epoch a stage."""
     result = run(max_time=1e-9)
-    assert [stage.epochs for stage in result.stages] == [1, 1, 1]
+    assert [stage.epochs for stage in result.stages] == [1, 1, 1, 0]
     with pytest.raises(PartbayesError, match="max_time"):
         run(max_time=0.0)
 
 
 def test_recipes_fit_the_table():
-    assert recipe_for("standard", 1000) == Recipe()
+    assert recipe_for("standard", 300) == Recipe()
+    assert recipe_for("standard", 1200).sampling_steps == Recipe().sampling_steps // 2
+    assert recipe_for("standard", 10**6).sampling_steps == FEWEST_STEPS["sampling_steps"]
+    assert recipe_for("standard", 10**6, sampling_steps=7).sampling_steps == 7
     large = recipe_for("standard", 1_000_000)
     assert large.epochs * (1_000_000 / large.batch_size) <= 110_000
     assert recipe_for("quick", 500, islands=3, particles=None).islands == 3

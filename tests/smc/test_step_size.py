@@ -72,6 +72,21 @@ def test_a_step_at_most_doubles_or_halves():
     assert np.all(ratios < 2.001) and np.all(ratios > 0.499)
 
 
+def test_it_is_the_mean_acceptance_that_is_steered_however_noisy():
+    """One particle that is accepted or not, with probability e^(-ε): the target is met at ε = -log 0.8."""
+
+    def one_step(state, index):
+        accepted = jax.random.bernoulli(
+            jax.random.fold_in(jax.random.key(1), index), jnp.exp(-step_size.current(state))
+        )
+        return step_size.update(state, accepted.astype(float)), None
+
+    state, _ = jax.lax.scan(one_step, step_size.init(1e-3), jnp.arange(20_000))
+    # log ε averages over some thousand effective draws of variance 1: a tenth is several standard errors. The published
+    # recursion, whose errors are divided by the room on either side, would settle at ε = log 2, acceptance 0.5.
+    assert float(jnp.exp(-step_size.final(state))) == pytest.approx(0.8, abs=0.03)
+
+
 def test_a_broken_move_counts_as_rejected():
     state = step_size.update(step_size.init(1.0), jnp.asarray(jnp.nan))
     assert step_size.current(state) == pytest.approx(0.5)

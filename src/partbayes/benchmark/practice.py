@@ -29,12 +29,17 @@ OURS: dict[str, dict[str, Any]] = {
     "quick": {"effort": "quick"},
     "ensemble": {"method": "ensemble"},
     "ensemble_learned": {"method": "ensemble", "noise": "learned"},
-    "ensemble_large": {"method": "ensemble", "islands": 50},
-    "ensemble_learned_large": {"method": "ensemble", "noise": "learned", "islands": 50},
+    "ensemble_equal": {"method": "ensemble", "islands": "equal"},
     "swag": {"method": "swag"},
     "vi": {"method": "vi"},
 }
-"""The default, our deep ensembles (ten members, and fifty), and two baselines."""
+"""The default, our deep ensembles (as many members as the default has islands, and as many as train in at least the
+time that the default takes), and two baselines."""
+
+
+def equal_members(num_train: int) -> int:
+    """Members that take at least the default's time: the share of sampling in it falls with the rows."""
+    return 120 if num_train < 2000 else 60
 
 
 def practice_units(datasets: list[str], methods: list[str], seeds: int) -> list[Line]:
@@ -77,6 +82,8 @@ def _scores(mixture: GaussianMixture | CategoricalMixture, y: np.ndarray) -> dic
 def _run_ours(method: str, splits: Splits, seed: int) -> Outcome:
     classes = splits.train.is_classification
     options = {name: value for name, value in OURS[method].items() if not (classes and name == "noise")}
+    if options.get("islands") == "equal":
+        options["islands"] = equal_members(splits.train.num_data)
     kind = PartialBNNClassifier if classes else PartialBNNRegressor
     estimator = kind(random_state=seed, verbose=False, **options)
     train, validation = ((part.x, part.y if classes else part.y[:, 0]) for part in (splits.train, splits.validation))

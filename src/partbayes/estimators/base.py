@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from partbayes.algorithm import Posterior
 from partbayes.data.scaler import Scaler
+from partbayes.data.whitening import Whitener
 from partbayes.errors import PartbayesError
 from partbayes.estimators.networks import (
     ModelSpec,
@@ -29,7 +30,7 @@ from partbayes.estimators.networks import (
     check_stochastic,
 )
 from partbayes.estimators.predicting import chunks, over_chunks
-from partbayes.estimators.rows import Rows, as_batch, merge, split, weighted_scaler
+from partbayes.estimators.rows import Rows, as_batch, input_scaler, merge, split, weighted_scaler
 from partbayes.estimators.run import BY_RECIPE, Request, check_request, run
 from partbayes.model import Model
 from partbayes.predict import CategoricalMixture, GaussianMixture
@@ -51,6 +52,7 @@ class PartialBNN(BaseEstimator):
     islands: int | None
     particles: int | None
     prior_scale: float | str
+    whiten: bool
     network: Any
     effort: str
     max_time: float | None
@@ -62,7 +64,7 @@ class PartialBNN(BaseEstimator):
     verbose: Any
 
     posterior_: Posterior
-    x_scaler_: Scaler
+    x_scaler_: Whitener
     stages_: list[Stage]
     notes_: list[str]
     n_iter_: int
@@ -91,7 +93,7 @@ class PartialBNN(BaseEstimator):
         checkpoint = self._described(checkpoint, seed, [rows] if validation is None else [rows, validation])
         if validation is None:
             rows, validation = split(rows, fraction, seed)
-        x_scaler = weighted_scaler(rows.x, rows.weight)
+        x_scaler = input_scaler(rows, self._whiten())
         y_scaler = None if noise is None else weighted_scaler(rows.y, rows.weight)
         spec = ModelSpec(
             num_inputs=rows.x.shape[1],
@@ -102,7 +104,7 @@ class PartialBNN(BaseEstimator):
             prior_scale=check_prior_scale(self.prior_scale),
             network=check_network(self.network, rows.x.shape[1]),
             # The default moves θ with ψ held: a noise level in ψ would stay at what the warm start made of it.
-            sample_noise=request.method in BY_RECIPE,
+            sample_noise=request.method in BY_RECIPE or getattr(self, "noise", None) == "sampled",
         )
         trained = run(
             jax.random.key(seed),
@@ -155,7 +157,7 @@ class PartialBNN(BaseEstimator):
         return type(parts[0])(parts[0].log_weights, *joined)
 
     def _draw_components(self, num: int, random: np.random.RandomState) -> np.ndarray:
-        """Which component each of `num` draws follows, `[num]`; islands count equally."""
+        """Which component each of `num` draws follows, `[num]`, islands by their shares."""
         weights = np.exp(np.asarray(self.posterior_.log_weights, np.float64)).reshape(-1)
         return random.choice(weights.size, num, p=weights / weights.sum())
 
@@ -166,6 +168,11 @@ class PartialBNN(BaseEstimator):
                 f"validation_fraction is {fraction!r}, but a number from 0 (no validation) to below 1 is expected."
             )
         return float(fraction)
+
+    def _whiten(self) -> bool:
+        if not isinstance(self.whiten, bool | np.bool_):
+            raise PartbayesError(f"whiten is {self.whiten!r}, but True or False is expected.")
+        return bool(self.whiten)
 
     def _described(
         self, checkpoint: Checkpoint | str | os.PathLike[str] | None, seed: int, data: list[Rows]

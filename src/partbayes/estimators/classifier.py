@@ -46,6 +46,7 @@ class PartialBNNClassifier(ClassifierMixin, PartialBNN):
         islands=None,
         particles=None,
         prior_scale=1.0,
+        whiten=True,
         network=None,
         effort="standard",
         max_time=None,
@@ -63,6 +64,7 @@ class PartialBNNClassifier(ClassifierMixin, PartialBNN):
         self.islands = islands
         self.particles = particles
         self.prior_scale = prior_scale
+        self.whiten = whiten
         self.network = network
         self.effort = effort
         self.max_time = max_time

@@ -11,6 +11,7 @@ import numpy as np
 from partbayes._version import __version__
 from partbayes.algorithm import Posterior
 from partbayes.data.scaler import Scaler
+from partbayes.data.whitening import Whitener
 from partbayes.errors import PartbayesError
 from partbayes.estimators.base import PartialBNN
 from partbayes.estimators.classifier import PartialBNNClassifier
@@ -28,7 +29,8 @@ from partbayes.model import Model, paths
 from partbayes.runtime.stages import Stage
 from partbayes.types import Tree
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Version 1 had no whitening, and islands that all count equally."""
 
 ESTIMATORS: dict[str, type[PartialBNN]] = {
     "PartialBNNRegressor": PartialBNNRegressor,
@@ -47,7 +49,10 @@ def arrays_of(estimator: PartialBNN) -> dict[str, np.ndarray]:
     posterior = estimator.posterior_
     arrays = {"log_weights": np.asarray(posterior.log_weights)}
     arrays |= _named("theta", posterior.theta) | _named("psi", posterior.psi)
-    arrays |= _scaler_arrays("x_scaler", estimator.x_scaler_)
+    mean, scale, matrix = estimator.x_scaler_
+    arrays |= _scaler_arrays("x_scaler", Scaler(mean, scale))
+    if matrix is not None:
+        arrays["x_scaler/matrix"] = matrix
     if isinstance(estimator, PartialBNNRegressor):
         arrays |= _scaler_arrays("y_scaler", estimator.y_scaler_)
     return {name: np.ascontiguousarray(values) for name, values in arrays.items()}
@@ -81,7 +86,8 @@ def describe(estimator: PartialBNN, arrays: dict[str, np.ndarray], extra: dict[s
             "arrays": {name: list(values.shape) for name, values in arrays.items()},
         },
         "preprocessing": {
-            "x": "(x - x_scaler/mean) / x_scaler/scale",
+            "x": "(x - x_scaler/mean) / x_scaler/scale"
+            + ("" if estimator.x_scaler_.matrix is None else " @ x_scaler/matrix"),
             "y": "(y - y_scaler/mean) / y_scaler/scale" if isinstance(estimator, PartialBNNRegressor) else None,
         },
         "training": {
@@ -108,7 +114,7 @@ def restore(metadata: dict[str, Any], arrays: dict[str, np.ndarray], given: dict
     estimator = kind(**{name: value for name, value in params.items() if name in kind._get_param_names()})
     estimator._spec = spec
     estimator.posterior_ = _posterior(build_model(spec), arrays)
-    estimator.x_scaler_ = _scaler("x_scaler", arrays, spec.num_inputs)
+    estimator.x_scaler_ = _whitener(arrays, spec.num_inputs)
     estimator.n_features_in_ = spec.num_inputs
     if schema["feature_names"] is not None:
         estimator.feature_names_in_ = _sized(np.array(schema["feature_names"], object), spec.num_inputs, "column names")
@@ -153,7 +159,7 @@ def _posterior(model: Model, arrays: dict[str, np.ndarray]) -> Posterior:
     log_weights = arrays["log_weights"]
     if log_weights.ndim != 2 or log_weights.size == 0 or log_weights.dtype.kind != "f":
         raise Damaged("its weights are not [islands, particles]")
-    if not np.allclose(np.exp(log_weights.astype(np.float64)).sum(axis=1), 1.0, atol=1e-3):  # nan is not close
+    if not np.isclose(np.exp(log_weights.astype(np.float64)).sum(axis=1).mean(), 1.0, atol=1e-3):  # nan is not close
         raise Damaged("its weights do not add up to one")
     theta, psi = jax.eval_shape(model.init, jax.random.key(0))
 
@@ -182,6 +188,11 @@ def _scaler(prefix: str, arrays: dict[str, np.ndarray], columns: int) -> Scaler:
     if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
         raise Damaged(f"{prefix} is not a mean and a positive scale")
     return Scaler(mean, scale)
+
+
+def _whitener(arrays: dict[str, np.ndarray], columns: int) -> Whitener:
+    scaler, name = _scaler("x_scaler", arrays, columns), "x_scaler/matrix"
+    return Whitener(*scaler, _array(arrays, name, (columns, columns)) if name in arrays else None)
 
 
 def _array(arrays: dict[str, np.ndarray], name: str, shape: tuple[int, ...]) -> np.ndarray:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from partbayes.algorithm import Posterior
-from partbayes.data.scaler import Scaler
+from partbayes.data.whitening import Whitener
 from partbayes.model import Model
 from partbayes.predict import CategoricalMixture, GaussianMixture
 from partbayes.predict.predictive import predictive
@@ -31,7 +31,7 @@ def over_chunks(
     function: Callable[[Any], Tree],
     model: Model,
     posterior: Posterior,
-    scaler: Scaler,
+    scaler: Whitener,
     x: np.ndarray,
     num_outputs: int,
 ) -> Tree:
@@ -44,7 +44,7 @@ def over_chunks(
 
 
 def chunks(
-    model: Model, posterior: Posterior, scaler: Scaler, x: np.ndarray, num_outputs: int
+    model: Model, posterior: Posterior, scaler: Whitener, x: np.ndarray, num_outputs: int
 ) -> Iterator[tuple[GaussianMixture | CategoricalMixture, int]]:
     """The mixture of each chunk, and how many of its rows count."""
     components = posterior.log_weights.size

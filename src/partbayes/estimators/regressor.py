@@ -20,6 +20,9 @@ from partbayes.estimators.run import check_count
 from partbayes.predict import GaussianMixture
 from partbayes.runtime.resumable import Checkpoint
 
+NOISES = {"heteroscedastic": "heteroscedastic", "learned": "learned", "sampled": "learned"}
+"""What `noise=` may be called, and the likelihood's name for it."""
+
 
 class PartialBNNRegressor(RegressorMixin, PartialBNN):
     """A partial Bayesian neural network for tables: predictions with standard deviations, intervals and quantiles.
@@ -35,8 +38,10 @@ class PartialBNNRegressor(RegressorMixin, PartialBNN):
     - `stochastic`: what is random: "first", "last", "all", path prefixes, or a predicate on (path, leaf).
     - `hidden`: widths of the hidden layers. `network`: one of your own in their place (Network, Equinox, Linen).
     - `islands`, `particles`: how many independent populations, and particles in each.
-    - `noise`: "heteroscedastic" (depends on x), "learned" (one per target), or a number in the target's units.
+    - `noise`: "heteroscedastic" (depends on x), "learned" (one per target; the default training samples it with the
+      stochastic layer), "sampled" (the same, sampled by every method), or a number in the target's units.
     - `prior_scale`: standard deviation of the prior of the stochastic parameters, or "fan_in".
+    - `whiten`: turn the standardised inputs so that they no longer go together (`partbayes.data.whitening`).
     - `effort`: "quick", "standard" or "thorough"; `max_time` (seconds) ends training early; `epochs`, `batch_size` and
       `learning_rate` overrule what follows from the effort.
     - `validation_fraction`: share of the rows that picks the best state; none below fifty rows.
@@ -60,6 +65,7 @@ class PartialBNNRegressor(RegressorMixin, PartialBNN):
         particles=None,
         noise="heteroscedastic",
         prior_scale=1.0,
+        whiten=True,
         network=None,
         effort="standard",
         max_time=None,
@@ -78,6 +84,7 @@ class PartialBNNRegressor(RegressorMixin, PartialBNN):
         self.particles = particles
         self.noise = noise
         self.prior_scale = prior_scale
+        self.whiten = whiten
         self.network = network
         self.effort = effort
         self.max_time = max_time
@@ -184,12 +191,12 @@ class PartialBNNRegressor(RegressorMixin, PartialBNN):
 
     def _noise(self, y_scaler: Scaler) -> str | tuple[float, ...]:
         noise: Any = self.noise
-        if noise in ("heteroscedastic", "learned"):
-            return noise
+        if isinstance(noise, str) and noise in NOISES:
+            return NOISES[noise]
         if isinstance(noise, bool) or not isinstance(noise, Real) or not 0 < float(noise) < np.inf:
             raise PartbayesError(
-                f"noise is {noise!r}, but 'heteroscedastic', 'learned' or a positive number (in the target's units) is "
-                "expected."
+                f"noise is {noise!r}, but 'heteroscedastic', 'learned', 'sampled' or a positive number (in target "
+                "units) is expected."
             )
         return tuple(float(noise / scale) for scale in y_scaler.scale)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from partbayes.data import Dataset, batching
 from partbayes.data.scaler import Scaler, fit_scaler
+from partbayes.data.whitening import Whitener, fit_whitener
 from partbayes.types import Batch
 
 FEWEST_TO_SPLIT = 50
@@ -69,7 +70,13 @@ def weighted_scaler(values: np.ndarray, weight: np.ndarray) -> Scaler:
     return Scaler(plain.mean + mean * plain.scale, plain.scale * np.where(spread < NEGLIGIBLE, 1.0, spread))
 
 
-def as_batch(rows: Rows, x_scaler: Scaler, y_scaler: Scaler | None) -> Batch:
+def input_scaler(rows: Rows, whiten: bool) -> Whitener:
+    """What is done to the inputs: standardised, and whitened if so wished."""
+    scaler = weighted_scaler(rows.x, rows.weight)
+    return fit_whitener(scaler, rows.x, rows.weight) if whiten else Whitener(*scaler, None)
+
+
+def as_batch(rows: Rows, x_scaler: Whitener, y_scaler: Scaler | None) -> Batch:
     """Standardised, in the precision that JAX runs in; without a `y_scaler`, y holds class numbers."""
     y = rows.y if y_scaler is None else y_scaler.transform(rows.y)
     return batching.as_batch(Dataset(x_scaler.transform(rows.x), y, rows.weight, (), ()))

@@ -36,6 +36,12 @@ class PredictComponents(Protocol):
     def __call__(self, theta: Tree, psi: Tree, x: Array, /) -> Gaussian | Categorical: ...
 
 
+class ShiftModelNoise(Protocol):
+    """`(theta, psi)` with a noise that is e^`shift` times as large."""
+
+    def __call__(self, theta: Tree, psi: Tree, shift: Array, /) -> tuple[Tree, Tree]: ...
+
+
 class Model(NamedTuple):
     """All that training and prediction ask of a network. Each function is for one particle."""
 
@@ -46,6 +52,8 @@ class Model(NamedTuple):
     components: PredictComponents
     level_log_likelihood: LogLikelihood | None = None
     """With one noise level for all rows, to begin training with (see `Likelihood`); None where there is no such."""
+    shift_noise: ShiftModelNoise | None = None
+    """None where the noise is no parameter."""
 
 
 def partial_bnn(
@@ -88,6 +96,12 @@ def partial_bnn(
     def sample_prior(key: Key) -> Tree:
         return prior.sample(key, shapes)
 
+    def shift_noise(theta: Tree, psi: Tree, shift: Array) -> tuple[Tree, Tree]:
+        params = combine(theta, psi, static)
+        assert likelihood.shift_noise is not None
+        shifted = {**params, "likelihood": likelihood.shift_noise(params["likelihood"], shift)}
+        return partition(shifted, predicate)[:2]
+
     level = likelihood.level_log_prob
     return Model(
         init,
@@ -96,6 +110,7 @@ def partial_bnn(
         sample_prior,
         components,
         None if level is None else partial(rows_of, level),
+        None if likelihood.shift_noise is None else shift_noise,
     )
 
 

@@ -42,6 +42,12 @@ class Components(Protocol):
     def __call__(self, params: Tree, outputs: Array, /) -> Gaussian | Categorical: ...
 
 
+class ShiftNoise(Protocol):
+    """Parameters whose noise is e^`shift` times as large (up to the floor)."""
+
+    def __call__(self, params: Tree, shift: Array, /) -> Tree: ...
+
+
 class Likelihood(NamedTuple):
     """`num_outputs` is how many numbers the network must produce per row.
 
@@ -55,6 +61,8 @@ class Likelihood(NamedTuple):
     components: Components
     num_outputs: int
     level_log_prob: LogProb | None = None
+    shift_noise: ShiftNoise | None = None
+    """None where the noise is no parameter."""
 
 
 def gaussian(
@@ -76,6 +84,7 @@ def gaussian(
             partial(_gaussian_log_prob, noise=partial(_learned_noise, floor=floor)),
             partial(_gaussian_components, noise=partial(_learned_noise, floor=floor)),
             num_targets,
+            shift_noise=partial(_shifted, name="log_sigma"),
         )
     if sigma == "heteroscedastic":
         # softplus(o + shift) equals `initial` at output zero, where a fresh network starts.
@@ -87,6 +96,7 @@ def gaussian(
             partial(_gaussian_components, noise=noise),
             2 * num_targets,
             partial(_gaussian_log_prob, noise=level),
+            partial(_shifted, name="log_scale"),
         )
     fixed = () if isinstance(sigma, str) else sigma if isinstance(sigma, tuple) else (sigma,) * num_targets
     if len(fixed) != num_targets or not all(number > 0 for number in fixed):
@@ -113,6 +123,10 @@ def _noise_params(start: Array) -> Tree:
 
 def _scale_params(num_targets: int) -> Tree:
     return {"log_scale": jnp.zeros(num_targets)}
+
+
+def _shifted(params: Tree, shift: Array, *, name: str) -> Tree:
+    return {**params, name: params[name] + shift}
 
 
 def _fixed_noise(params: Tree, outputs: Array, *, sigma: tuple[float, ...]) -> Gaussian:

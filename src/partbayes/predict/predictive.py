@@ -18,7 +18,7 @@ BLOCK_ROWS = 50_000
 
 
 def predictive(model: Model, posterior: Posterior, x: Array) -> GaussianMixture | CategoricalMixture:
-    """The mixture over K × J components at the rows of `x`; islands count equally."""
+    """The mixture over K × J components at the rows of `x`, islands by their shares."""
     components = _components(model, posterior, x)
     flat = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), components)
     num_islands = posterior.log_weights.shape[0]

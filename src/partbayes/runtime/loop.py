@@ -22,7 +22,7 @@ from partbayes.data.batching import batch_indices, epoch_order, steps_per_epoch,
 from partbayes.model import Model
 from partbayes.runtime.epochs import Fit, Plan, Run, Select, check_request, run_epochs
 from partbayes.runtime.sharding import check_mesh, each_island, on_all, place_run, spread_run
-from partbayes.runtime.validation import joint_log_prob, mean_nll, mixture_log_prob
+from partbayes.runtime.validation import islands_together, joint_log_prob, mean_nll, mixture_log_prob
 from partbayes.types import Array, Batch, Key, Tree
 
 
@@ -165,7 +165,9 @@ def _run_epoch(
 
         return jax.lax.scan(one_step, state, jnp.arange(length))
 
-    state, infos = each_island(one_island, mesh)(run.key, run.state)
+    batch = jax.eval_shape(lambda: take(train, jnp.arange(batch_size)))
+    together = islands_together(model, run.best, batch)
+    state, infos = each_island(one_island, mesh, together)(run.key, run.state)
     return close_epoch(
         run, state, _per_island(infos), length, validation, algorithm=algorithm, model=model, select=select, mesh=mesh
     )
@@ -196,7 +198,8 @@ def close_epoch(
         loss = info.loss
         better = alive  # without validation the newest state is kept
     else:
-        log_prob = each_island(lambda p: mixture_log_prob(model, p, validation), mesh)(posterior)
+        together = islands_together(model, posterior, validation)
+        log_prob = each_island(lambda p: mixture_log_prob(model, p, validation), mesh, together)(posterior)
         log_prob = log_prob if select == "island" else joint_log_prob(log_prob, alive)
         loss = jax.vmap(lambda rows: mean_nll(rows, validation))(log_prob)
         better = alive & (loss < run.best_loss)

@@ -6,9 +6,10 @@ r"""The default training: a warm-started ensemble of islands, whose stochastic p
 2. **Adaptation.** ψ stays. Each island's particles set out from its θ and move by Hamiltonian trajectories on the full
    data, while the step size is steered to its target acceptance.
 3. **Sampling.** The same with the step size frozen; the particles of several iterations are pooled.
+4. **Refinement.** The islands' shares and the level of the noise, given the particles (`runtime.refinement`).
 
-Where the sampled mixture has the worse validation score, the warm start's is returned, and a note says so. Without
-sampling steps the warm start is all there is: a deep ensemble.
+Where the sampled mixture has the worse validation score, the warm start's is refined in its place, and a note says so.
+Without sampling steps the warm start is all there is: a deep ensemble.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from partbayes.baselines import map_estimate
 from partbayes.data.batching import steps_per_epoch
 from partbayes.errors import PartbayesError
 from partbayes.model import Model
+from partbayes.runtime.refinement import refine
 from partbayes.runtime.resumable import Checkpoint, check_folder
 from partbayes.runtime.stages import Stages, Trained
 from partbayes.training import gohsmc, pooled
@@ -32,13 +34,14 @@ from partbayes.types import Batch, Key
 
 Effort = Literal["quick", "standard", "thorough"]
 LEVEL_START, WARM_START, ADAPTATION, SAMPLING = "level start", "warm start", "adaptation", "sampling"
+REFINEMENT = "refinement"
 
 
 class Recipe(NamedTuple):
     """Plain numbers, so that a recipe can be written down and compared."""
 
-    islands: int = 10
-    particles: int = 2
+    islands: int = 20
+    particles: int = 1
     """Per island and iteration."""
     epochs: int = 300
     """Of the warm start."""
@@ -47,7 +50,7 @@ class Recipe(NamedTuple):
     """Adam's, at the start; it falls to zero along a cosine."""
     leapfrog_steps: int = 20
     adaptation_steps: int = 150
-    sampling_steps: int = 100
+    sampling_steps: int = 150
     keep: int = 10
     """Iterations that are pooled, spread evenly over the sampling steps."""
     target_acceptance: float = 0.8
@@ -58,6 +61,14 @@ class Recipe(NamedTuple):
     """Rows that one move sees: all, or a fresh batch of so many where there are more."""
 
 
+FULL_LENGTH_ROWS = 300
+"""Up to so many training rows the sampler makes all of its steps. A step costs in proportion to the rows, so beyond
+that their number falls with the root of the rows: the cost then grows with the root, too."""
+
+FEWEST_STEPS = {"adaptation_steps": 50, "sampling_steps": 30}
+"""Below which no table makes it fall."""
+
+
 def recipe_for(
     effort: str, num_data: int, *, islands: int | None = None, particles: int | None = None, **changes: Any
 ) -> Recipe:
@@ -65,15 +76,20 @@ def recipe_for(
     if effort not in get_args(Effort):
         raise PartbayesError(f"The effort is {effort!r}, but one of {', '.join(get_args(Effort))} is expected.")
     recipe = {
-        "quick": Recipe(islands=5, particles=1, epochs=150, adaptation_steps=60, sampling_steps=40, leapfrog_steps=10),
+        "quick": Recipe(islands=10, epochs=200, adaptation_steps=60, sampling_steps=40),
         "standard": Recipe(),
-        "thorough": Recipe(islands=20, particles=4, adaptation_steps=300, sampling_steps=300, keep=20),
+        "thorough": Recipe(islands=40, particles=2, epochs=400, adaptation_steps=300, sampling_steps=300, keep=20),
     }[effort]
     # Beyond some hundred thousand steps a larger table is better served by fewer passes in larger batches.
     batch_size = changes.get("batch_size") or max(recipe.batch_size, min(1024, num_data // 1000))
     epochs = max(3, min(recipe.epochs, 100_000 // steps_per_epoch(num_data, batch_size)))
     given = {"islands": islands, "particles": particles, **changes}
-    sized = recipe._replace(batch_size=batch_size, epochs=epochs)
+    share = min(1.0, (FULL_LENGTH_ROWS / num_data) ** 0.5)
+    steps = {
+        name: min(getattr(recipe, name), max(fewest, round(share * getattr(recipe, name))))
+        for name, fewest in FEWEST_STEPS.items()
+    }
+    sized = recipe._replace(batch_size=batch_size, epochs=epochs, **steps)
     return _check(sized._replace(**{name: value for name, value in given.items() if value is not None}))
 
 
@@ -97,8 +113,8 @@ def train(
     climb: dict[str, Any] = {
         "batch_size": recipe.batch_size,
         "islands": recipe.islands,
+        # The best epoch by validation is kept, and none is left out: a rate that falls to zero gains most at the end.
         "select": "joint",
-        "patience": None if validation is None else max(20, recipe.epochs // 5),
     }
     epochs = recipe.epochs
     if (level := _level_model(model)) is not None:
@@ -125,12 +141,20 @@ def train(
     adapted = stages.run(ADAPTATION, key_sample, sampler, model, adapting, share=0.7, **moves)
     behind = min(adapting, int(adapted.run.step) // per_epoch)  # a restored run may be further on
     sampled = stages.run(SAMPLING, key_sample, sampler, model, total, after=behind, resume=adapted.run, **moves)
+    if validation is None:
+        return stages.finish(sampled.posterior)
     before, after = (stage.validation for stage in stages.done if stage.name in (WARM_START, SAMPLING))
-    if validation is not None and not after <= before:  # nan is no improvement
-        scores = f"{before:.4g} to {after:.4g} nats"
-        worse = f"Sampling made the validation score worse ({scores}): the warm start's ensemble is used."
-        return stages.finish(warm.posterior, worse)
-    return stages.finish(sampled.posterior)
+    if after <= before:
+        return _refined(stages, model, sampled.posterior, validation)
+    # nan is no improvement
+    scores = f"{before:.4g} to {after:.4g} nats"
+    worse = f"Sampling made the validation score worse ({scores}): the warm start's ensemble is used."
+    return _refined(stages, model, warm.posterior, validation, worse)
+
+
+def _refined(stages: Stages, model: Model, posterior: Posterior, validation: Batch, *notes: str) -> Trained:
+    refined = stages.measure(REFINEMENT, model, lambda: refine(model, posterior, validation))
+    return stages.finish(refined.posterior, *notes, refined.note())
 
 
 def _from_point(posterior: Posterior) -> dict[str, Any]:

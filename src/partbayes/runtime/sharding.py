@@ -12,6 +12,7 @@ on its index alone, so the numbers drawn are those of one device, and results ag
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -22,6 +23,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from partbayes import hosts
 from partbayes.algorithm import Posterior
 from partbayes.errors import PartbayesError
+from partbayes.smc.blocks import even_block
 from partbayes.smc.shards import PARTICLES
 from partbayes.smc.step import ParticleState
 from partbayes.types import Tree
@@ -57,18 +59,19 @@ def check_mesh(mesh: Mesh | None) -> Mesh | None:
     return mesh
 
 
-def each_island(function: Callable[..., Tree], mesh: Mesh | None) -> Callable[..., Tree]:
-    """`jax.vmap(function)`, every device with its share of the islands.
+def each_island(function: Callable[..., Tree], mesh: Mesh | None, together: int | None = None) -> Callable[..., Tree]:
+    """`jax.vmap(function)`, every device with its share of the islands, `together` at a time (None: all at once).
 
     Where they cannot be shared evenly, copies fill the last share and are dropped afterwards: it takes as long as the
     largest share would anyway.
     """
+    in_turns = partial(_in_turns, function, together)
     if mesh is None:
-        return jax.vmap(function)
+        return in_turns
     num_shares = mesh.shape[ISLANDS]
     divided = PartitionSpec(ISLANDS)
     spread = jax.shard_map(
-        jax.vmap(function), mesh=mesh, in_specs=divided, out_specs=divided, axis_names={ISLANDS}, check_vma=False
+        in_turns, mesh=mesh, in_specs=divided, out_specs=divided, axis_names={ISLANDS}, check_vma=False
     )
 
     def mapped(*args: Tree) -> Tree:
@@ -80,6 +83,14 @@ def each_island(function: Callable[..., Tree], mesh: Mesh | None) -> Callable[..
         return jax.tree.map(lambda leaf: leaf[:num_islands], results)
 
     return mapped
+
+
+def _in_turns(function: Callable[..., Tree], together: int | None, *args: Tree) -> Tree:
+    """Islands are independent, so it does not matter which of them share a turn."""
+    num_islands = jax.tree.leaves(args)[0].shape[0]
+    if together is None or together >= num_islands:
+        return jax.vmap(function)(*args)
+    return jax.lax.map(lambda one: function(*one), args, batch_size=even_block(num_islands, together))
 
 
 def spread_run(run: Any, mesh: Mesh | None) -> Any:

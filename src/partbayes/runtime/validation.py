@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from partbayes.algorithm import Posterior
 from partbayes.model import Model
+from partbayes.smc.blocks import fit_in_cache
 from partbayes.types import Array, Batch
 
 BLOCK_ROWS = 20_000
@@ -35,6 +36,17 @@ def mixture_log_prob(model: Model, posterior: Posterior, batch: Batch) -> Array:
         lambda theta: model.log_likelihood(theta, posterior.psi, batch), posterior.theta, batch_size=block
     )
     return jax.nn.logsumexp(log_prob + posterior.log_weights[:, None], axis=0)
+
+
+def islands_together(model: Model, posterior: Posterior, batch: Batch) -> int:
+    """How many islands `[K, ...]` to take side by side, so that their particles' passes over `batch` stay in cache.
+
+    Many islands on many rows at once send every activation to main memory and back (docs/speed.md).
+    """
+    theta = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[2:], leaf.dtype), posterior.theta)
+    psi = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), posterior.psi)
+    particles = fit_in_cache(model.log_likelihood, theta, psi, batch)
+    return max(1, particles // posterior.log_weights.shape[1])
 
 
 def joint_log_prob(log_prob: Array, alive: Array) -> Array:

@@ -42,8 +42,13 @@ def resolve_block_size(block_size: BlockSize, density: Callable[..., Array], the
         return block_size
     total = jax.tree.leaves(theta)[0].shape[0]
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), theta)
-    largest = max(_array_bytes(jax.make_jaxpr(density)(one, *shared).jaxpr), default=1)
-    return even_block(total, max(1, CACHE_BYTES // max(1, largest)))
+    return even_block(total, fit_in_cache(density, one, *shared))
+
+
+def fit_in_cache(density: Callable[..., Array], *one: Tree) -> int:
+    """How many evaluations of `density(*one)` side by side keep their largest array in cache; at least one."""
+    largest = max(_array_bytes(jax.make_jaxpr(density)(*one).jaxpr), default=1)
+    return max(1, CACHE_BYTES // max(1, largest))
 
 
 def even_block(total: int, at_most: int) -> int:

@@ -3,12 +3,13 @@ r"""Automatic step size: steer the acceptance statistic, or compare the weights'
 **Steering** needs nothing but the population mean $a_t$ of $\min(1, e^{-\Delta H})$, which every move reports:
 
 $$\log\epsilon_{t+1} = \log\epsilon_t + \gamma_t \log 2 \cdot e_t, \qquad
-e_t = \begin{cases} (a_t - a^*) / (1 - a^*) & a_t > a^* \\ (a_t - a^*) / a^* & a_t < a^* \end{cases}, \qquad
-\gamma_t = (1 + n_t)^{-3/4}$$
+e_t = (a_t - a^*) / \max(a^*, 1 - a^*), \qquad \gamma_t = (1 + n_t)^{-3/4}$$
 
 This is Robbins & Monro's recursion in $\log\epsilon$ with Kesten's gain: $n_t$ counts how often $e_t$ changed its sign,
-so that ε doubles or halves at most until it is in range, however far it starts, and settles only then. The frozen value
-is the average of $\log\epsilon$ with the same gains.
+so that ε doubles or halves at most until it is in range, however far it starts, and settles only then. The error is
+linear in $a_t$, so that it is the mean acceptance that is steered, however few particles it is estimated from; only
+before the first change of sign, when ε is far off, is it divided by the room on its own side, $a^*$ or $1 - a^*$. The
+frozen value is the average of $\log\epsilon$ with the same gains.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def update(state: StepSizeState, acceptance: Array, target: float = TARGET) -> S
         raise PartbayesError(f"The target acceptance is {target}, but a number between 0 and 1 is expected.")
     acceptance = jnp.nan_to_num(jnp.asarray(acceptance, state.error.dtype), nan=0.0)
     difference = acceptance - target
-    error = difference / jnp.where(difference > 0, 1.0 - target, target)
+    room = jnp.where(difference > 0, 1.0 - target, target)
+    error = difference / jnp.where(state.num_flips == 0, room, max(target, 1.0 - target))
     num_flips = state.num_flips + (error * state.error < 0)
     gain = (1.0 + num_flips) ** -0.75
     log_step_size = state.log_step_size + gain * jnp.log(2.0) * error

@@ -1,0 +1,112 @@
+"""Refinement: shares against a direct optimum, and a noise level that moves only where the rows are clear."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import small_network
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
+
+from partbayes.algorithm import Posterior
+from partbayes.runtime import refinement
+from partbayes.runtime.refinement import PRIOR_ROWS, refine, shift_noise
+from partbayes.runtime.validation import islands_nll
+from partbayes.types import Batch
+
+RNG = np.random.default_rng(3)
+
+
+def ensemble(model, num_islands=3, num_particles=2) -> Posterior:
+    """Islands as the network draws them, all particles of one island the same."""
+    theta, psi = jax.vmap(model.init)(jax.random.split(jax.random.key(0), num_islands))
+    theta = jax.tree.map(lambda leaf: jnp.repeat(leaf[:, None], num_particles, axis=1), theta)
+    return Posterior(theta, jnp.full((num_islands, num_particles), -jnp.log(num_particles)), psi)
+
+
+def rows_of(model, posterior, num: int, noise: float) -> Batch:
+    """Rows that the first island explains, with so much noise of its own."""
+    x = jnp.asarray(RNG.normal(size=(num, 3)))
+    one = jax.tree.map(lambda leaf: leaf[0, 0], posterior.theta), jax.tree.map(lambda leaf: leaf[0], posterior.psi)
+    y = model.components(*one, x).loc + noise * RNG.normal(size=(num, 1))
+    return Batch(x, jnp.asarray(y), jnp.ones(num))
+
+
+@pytest.mark.parametrize("num_rows", [4, 400])
+def test_shares_are_the_penalised_optimum(num_rows):
+    log_prob = RNG.normal(size=(4, num_rows)) + np.array([0.0, 0.3, -0.5, -30.0])[:, None]
+    weight = RNG.uniform(0.5, 2.0, size=num_rows)
+    found = np.asarray(refinement._shares(jnp.asarray(log_prob), jnp.asarray(weight)), np.float64)
+
+    def loss(free):
+        log_share = np.log(softmax(free))
+        return -(weight @ logsumexp(log_prob + log_share[:, None], axis=0)) - PRIOR_ROWS * log_share.sum()
+
+    best = minimize(loss, np.zeros(4), tol=1e-10)
+    np.testing.assert_allclose(found, softmax(best.x), atol=2e-3)
+    assert found.sum() == pytest.approx(1.0, abs=1e-5)
+    assert (found.max() < 0.3) == (num_rows == 4), "a few rows do not tell islands apart"
+
+
+def test_the_island_that_explains_the_rows_counts_most_and_the_score_gains():
+    model, _ = small_network(sigma="learned")
+    posterior = ensemble(model)
+    rows = rows_of(model, posterior, 300, noise=1.0)
+    refined = refine(model, posterior, rows)
+    assert np.argmax(refined.shares) == 0
+    np.testing.assert_allclose(np.exp(refined.posterior.log_weights).sum(axis=1) / 3, refined.shares, rtol=1e-4)
+    assert islands_nll(model, refined.posterior, rows) < islands_nll(model, posterior, rows)
+    assert "shares of 3 islands" in refined.note()
+
+
+@pytest.mark.parametrize("sigma", ["learned", "heteroscedastic"])
+@pytest.mark.parametrize("stochastic", ["first", ["network/layers/0", "likelihood"]], ids=["in psi", "in theta"])
+def test_noise_that_is_clearly_too_large_is_scaled(sigma, stochastic):
+    model, _ = small_network(sigma=sigma, stochastic=stochastic)
+    posterior = ensemble(model, num_islands=1)
+    rows = rows_of(model, posterior, 2000, noise=0.4)
+    before = model.components(*(jax.tree.map(lambda leaf: leaf[0, 0], posterior.theta),
+                                jax.tree.map(lambda leaf: leaf[0], posterior.psi)), rows.x).scale  # fmt: skip
+    refined = refine(model, posterior, rows)
+    expected = 0.4 / float(jnp.sqrt(jnp.mean(before**2)))
+    # Two standard errors of a scale estimated from 2000 rows are 2 / √(2 · 2000), three per cent, and the grid has
+    # steps of five; a heteroscedastic noise differs between rows, and its best factor is no plain ratio.
+    assert refined.noise_factor == pytest.approx(expected, rel=0.25 if sigma == "heteroscedastic" else 0.1)
+    after = model.components(*(jax.tree.map(lambda leaf: leaf[0, 1], refined.posterior.theta),
+                               jax.tree.map(lambda leaf: leaf[0], refined.posterior.psi)), rows.x).scale  # fmt: skip
+    np.testing.assert_allclose(after / before, refined.noise_factor, rtol=0.01)
+
+
+def test_noise_that_is_right_or_judged_by_few_rows_stays():
+    model, _ = small_network(sigma="learned")
+    posterior = ensemble(model, num_islands=1)
+    scale = float(jnp.exp(posterior.psi["likelihood"]["log_sigma"][0, 0])) + 1e-3
+    assert refine(model, posterior, rows_of(model, posterior, 2000, noise=scale)).noise_factor == 1.0
+    assert refine(model, posterior, rows_of(model, posterior, 3, noise=0.5 * scale)).noise_factor == 1.0
+
+
+def test_a_fixed_noise_is_left_alone():
+    model, _ = small_network(sigma=0.5)
+    posterior = ensemble(model)
+    refined = refine(model, posterior, rows_of(model, posterior, 50, noise=0.1))
+    assert model.shift_noise is None and refined.noise_factor == 1.0
+    assert "noise" not in refined.note()
+
+
+def test_a_lost_island_gets_no_more_than_the_prior():
+    model, _ = small_network(sigma="learned")
+    posterior = ensemble(model)
+    broken = jax.tree.map(lambda leaf: leaf.at[2].set(jnp.nan), posterior.psi)
+    refined = refine(model, posterior._replace(psi=broken), rows_of(model, posterior, 100, noise=1.0))
+    assert np.isfinite(refined.shares).all()
+    assert refined.shares[2] == pytest.approx(PRIOR_ROWS / (100 + 3 * PRIOR_ROWS), rel=1e-3)
+
+
+def test_shift_moves_every_particle():
+    model, _ = small_network(sigma="learned", stochastic=["network/layers/0", "likelihood"])
+    posterior = ensemble(model)
+    shifted = shift_noise(model, posterior, jnp.asarray(0.7))
+    moved = shifted.theta["likelihood"]["log_sigma"] - posterior.theta["likelihood"]["log_sigma"]
+    np.testing.assert_allclose(moved, 0.7, rtol=1e-5)
