@@ -40,7 +40,7 @@ REFINEMENT = "refinement"
 class Recipe(NamedTuple):
     """Plain numbers, so that a recipe can be written down and compared."""
 
-    islands: int = 20
+    islands: int = 60
     particles: int = 1
     """Per island and iteration."""
     epochs: int = 300
@@ -49,8 +49,8 @@ class Recipe(NamedTuple):
     learning_rate: float = 0.01
     """Adam's, at the start; it falls to zero along a cosine."""
     leapfrog_steps: int = 20
-    adaptation_steps: int = 150
-    sampling_steps: int = 150
+    adaptation_steps: int = 100
+    sampling_steps: int = 100
     keep: int = 10
     """Iterations that are pooled, spread evenly over the sampling steps."""
     target_acceptance: float = 0.8
@@ -65,8 +65,14 @@ FULL_LENGTH_ROWS = 300
 """Up to so many training rows the sampler makes all of its steps. A step costs in proportion to the rows, so beyond
 that their number falls with the root of the rows: the cost then grows with the root, too."""
 
-FEWEST_STEPS = {"adaptation_steps": 50, "sampling_steps": 30}
+FEWEST_STEPS = {"adaptation_steps": 40, "sampling_steps": 30}
 """Below which no table makes it fall."""
+
+FULL_ISLANDS_ROWS = 3000
+"""Up to so many training rows there are all islands; beyond, fewer by the root of the rows,"""
+
+FEWEST_ISLANDS = 20
+"""but not fewer than these."""
 
 
 def recipe_for(
@@ -76,9 +82,9 @@ def recipe_for(
     if effort not in get_args(Effort):
         raise PartbayesError(f"The effort is {effort!r}, but one of {', '.join(get_args(Effort))} is expected.")
     recipe = {
-        "quick": Recipe(islands=10, epochs=200, adaptation_steps=60, sampling_steps=40),
+        "quick": Recipe(islands=20, epochs=200, adaptation_steps=40, sampling_steps=30),
         "standard": Recipe(),
-        "thorough": Recipe(islands=40, particles=2, epochs=400, adaptation_steps=300, sampling_steps=300, keep=20),
+        "thorough": Recipe(islands=120, particles=2, epochs=400, adaptation_steps=200, sampling_steps=200, keep=20),
     }[effort]
     # Beyond some hundred thousand steps a larger table is better served by fewer passes in larger batches.
     batch_size = changes.get("batch_size") or max(recipe.batch_size, min(1024, num_data // 1000))
@@ -89,6 +95,8 @@ def recipe_for(
         name: min(getattr(recipe, name), max(fewest, round(share * getattr(recipe, name))))
         for name, fewest in FEWEST_STEPS.items()
     }
+    fewer = min(1.0, (FULL_ISLANDS_ROWS / num_data) ** 0.5)
+    steps["islands"] = min(recipe.islands, max(FEWEST_ISLANDS, round(fewer * recipe.islands)))
     sized = recipe._replace(batch_size=batch_size, epochs=epochs, **steps)
     return _check(sized._replace(**{name: value for name, value in given.items() if value is not None}))
 
