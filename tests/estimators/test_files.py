@@ -164,7 +164,8 @@ def test_the_first_format_had_no_whitening(saved):
         metadata["schema"]["arrays"].pop("x_scaler/matrix")
 
     rewrite(saved, first)
-    assert PartialBNNRegressor.load(saved).x_scaler_.matrix is None
+    model = PartialBNNRegressor.load(saved)
+    assert model.x_scaler_.matrix is None and model.whiten is False
 
 
 CHANGES = {

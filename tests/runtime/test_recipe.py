@@ -11,7 +11,7 @@ from problems import small_network, trees_equal
 
 from partbayes.errors import PartbayesError
 from partbayes.runtime import resumable
-from partbayes.runtime.recipe import FEWEST_STEPS, Recipe, recipe_for, train
+from partbayes.runtime.recipe import SHRINKING, Recipe, recipe_for, train
 from partbayes.runtime.resumable import Checkpoint
 from partbayes.types import Batch
 
@@ -107,7 +107,8 @@ def test_time_is_kept(whole):
 def test_recipes_fit_the_table():
     assert recipe_for("standard", 300) == Recipe()
     assert recipe_for("standard", 1200).sampling_steps == Recipe().sampling_steps // 2
-    assert recipe_for("standard", 10**6).sampling_steps == FEWEST_STEPS["sampling_steps"]
+    assert recipe_for("standard", 10**6).sampling_steps == SHRINKING["sampling_steps"].least
+    assert recipe_for("standard", 12_000).islands == Recipe().islands // 2
     assert recipe_for("standard", 10**6, sampling_steps=7).sampling_steps == 7
     large = recipe_for("standard", 1_000_000)
     assert large.epochs * (1_000_000 / large.batch_size) <= 110_000

@@ -58,7 +58,7 @@ def test_the_island_that_explains_the_rows_counts_most_and_the_score_gains():
     assert np.argmax(refined.shares) == 0
     np.testing.assert_allclose(np.exp(refined.posterior.log_weights).sum(axis=1) / 3, refined.shares, rtol=1e-4)
     assert islands_nll(model, refined.posterior, rows) < islands_nll(model, posterior, rows)
-    assert "shares of 3 islands" in refined.note()
+    assert "the 3 islands have shares" in refined.note()
 
 
 @pytest.mark.parametrize("sigma", ["learned", "heteroscedastic"])

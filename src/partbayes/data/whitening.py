@@ -60,7 +60,7 @@ def shrunk_covariance(rows: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray,
     total = np.sum(weight)
     covariance = (rows * weight[:, None]).T @ rows / total
     distance = np.sum(np.square(covariance - np.eye(len(covariance))))
-    products = np.einsum("ni,ij,nj->n", rows, covariance, rows)  # <x xᵀ, S>
+    products = np.sum((rows @ covariance) * rows, axis=1)  # <x xᵀ, S>
     errors = np.square(np.sum(np.square(rows), axis=1)) - 2 * products + np.sum(np.square(covariance))
     error = np.sum(weight * errors) / total**2
     return covariance, float(min(1.0, error / distance)) if distance > 0 else 1.0

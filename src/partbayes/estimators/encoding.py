@@ -111,6 +111,8 @@ def restore(metadata: dict[str, Any], arrays: dict[str, np.ndarray], given: dict
     spec = _spec(metadata["model"], arrays, given)
     params = {name: tuple(v) if isinstance(v, list) else v for name, v in metadata["params"].items()}
     params |= {name: value for name, value in given.items() if value is not None}
+    if metadata["format_version"] == 1:
+        params["whiten"] = False
     estimator = kind(**{name: value for name, value in params.items() if name in kind._get_param_names()})
     estimator._spec = spec
     estimator.posterior_ = _posterior(build_model(spec), arrays)

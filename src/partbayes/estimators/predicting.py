@@ -51,6 +51,8 @@ def chunks(
     size = int(np.clip(CHUNK_NUMBERS // (components * num_outputs), 1, CHUNK_ROWS))
     on_device = jax.tree.map(jnp.asarray, posterior)
     for start in range(0, len(x), size):
-        rows = scaler.transform(x[start : start + size]).astype(on_device.log_weights.dtype)
+        rows = x[start : start + size]
+        # Filled up before anything is computed: how a matrix product rounds depends on the number of rows.
         filled = np.pad(rows, ((0, size - len(rows)), (0, 0)), mode="edge")
-        yield predictive(model, on_device, jnp.asarray(filled)), len(rows)
+        white = scaler.transform(filled).astype(on_device.log_weights.dtype)
+        yield predictive(model, on_device, jnp.asarray(white)), len(rows)

@@ -44,7 +44,8 @@ class PartialBNNRegressor(RegressorMixin, PartialBNN):
     - `whiten`: turn the standardised inputs so that they no longer go together (`partbayes.data.whitening`).
     - `effort`: "quick", "standard" or "thorough"; `max_time` (seconds) ends training early; `epochs`, `batch_size` and
       `learning_rate` overrule what follows from the effort.
-    - `validation_fraction`: share of the rows that picks the best state; none below fifty rows.
+    - `validation_fraction`: share of the rows that picks the best state, the islands' shares and the noise's level; none
+      below fifty rows.
     - `random_state`, `verbose` (None: a progress bar where standard error is a terminal).
 
     After `fit`: `posterior_`, `stages_` (what was trained, with validation scores), `notes_` (what to know about it),

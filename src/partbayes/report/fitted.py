@@ -62,7 +62,8 @@ def describe_training(stages: Iterable[Any], seconds: float) -> list[str]:
     lines = []
     for stage in stages:
         score = "" if math.isnan(stage.validation) else f", validation NLL {stage.validation:.4f}"
-        lines.append(f"  {stage.name}: {stage.epochs} epochs in {stage.seconds:.1f} s{score}")
+        epochs = f"{stage.epochs} epochs in " if stage.epochs else ""
+        lines.append(f"  {stage.name}: {epochs}{stage.seconds:.1f} s{score}")
     return [f"trained in {seconds:.1f} s", *lines]
 
 

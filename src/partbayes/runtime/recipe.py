@@ -14,6 +14,7 @@ Without sampling steps the warm start is all there is: a deep ensemble.
 
 from __future__ import annotations
 
+import time
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -52,7 +53,7 @@ class Recipe(NamedTuple):
     adaptation_steps: int = 100
     sampling_steps: int = 100
     keep: int = 10
-    """Iterations that are pooled, spread evenly over the sampling steps."""
+    """Iterations that are pooled, evenly apart, the last ones where there would be more."""
     target_acceptance: float = 0.8
     weights: Literal["metropolis", "forward"] = "metropolis"
     """Moves that are accepted or rejected, with equal weights (the asymptotic L-kernel), or always made and weighed
@@ -61,18 +62,23 @@ class Recipe(NamedTuple):
     """Rows that one move sees: all, or a fresh batch of so many where there are more."""
 
 
-FULL_LENGTH_ROWS = 300
-"""Up to so many training rows the sampler makes all of its steps. A step costs in proportion to the rows, so beyond
-that their number falls with the root of the rows: the cost then grows with the root, too."""
+class Shrinking(NamedTuple):
+    """A count that is full up to so many training rows, and beyond falls with their root, but not below `least`."""
 
-FEWEST_STEPS = {"adaptation_steps": 40, "sampling_steps": 30}
-"""Below which no table makes it fall."""
+    full_up_to: int
+    least: int
 
-FULL_ISLANDS_ROWS = 3000
-"""Up to so many training rows there are all islands; beyond, fewer by the root of the rows,"""
+    def __call__(self, full: int, num_data: int) -> int:
+        share = min(1.0, (self.full_up_to / num_data) ** 0.5)
+        return min(full, max(self.least, round(share * full)))
 
-FEWEST_ISLANDS = 20
-"""but not fewer than these."""
+
+SHRINKING = {
+    "islands": Shrinking(3000, 20),
+    "adaptation_steps": Shrinking(300, 40),
+    "sampling_steps": Shrinking(300, 30),
+}
+"""What is made less of on larger tables, where one step of one island costs in proportion to the rows."""
 
 
 def recipe_for(
@@ -90,14 +96,8 @@ def recipe_for(
     batch_size = changes.get("batch_size") or max(recipe.batch_size, min(1024, num_data // 1000))
     epochs = max(3, min(recipe.epochs, 100_000 // steps_per_epoch(num_data, batch_size)))
     given = {"islands": islands, "particles": particles, **changes}
-    share = min(1.0, (FULL_LENGTH_ROWS / num_data) ** 0.5)
-    steps = {
-        name: min(getattr(recipe, name), max(fewest, round(share * getattr(recipe, name))))
-        for name, fewest in FEWEST_STEPS.items()
-    }
-    fewer = min(1.0, (FULL_ISLANDS_ROWS / num_data) ** 0.5)
-    steps["islands"] = min(recipe.islands, max(FEWEST_ISLANDS, round(fewer * recipe.islands)))
-    sized = recipe._replace(batch_size=batch_size, epochs=epochs, **steps)
+    counts = {name: shrink(getattr(recipe, name), num_data) for name, shrink in SHRINKING.items()}
+    sized = recipe._replace(batch_size=batch_size, epochs=epochs, **counts)
     return _check(sized._replace(**{name: value for name, value in given.items() if value is not None}))
 
 
@@ -112,7 +112,8 @@ def train(
     progress: bool | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Trained:
-    """Run the stages. `max_time` (seconds) cuts each stage at its share; the result then depends on the machine."""
+    """Run the stages. `max_time` (seconds) cuts each stage at its share, and the refinement, some seconds, comes on top;
+    the result then depends on the machine."""
     if max_time is not None and not max_time > 0:
         raise PartbayesError(f"max_time is {max_time}, but a positive number of seconds is expected.")
     check_folder(checkpoint, [LEVEL_START, WARM_START, SAMPLING])
@@ -161,7 +162,9 @@ def train(
 
 
 def _refined(stages: Stages, model: Model, posterior: Posterior, validation: Batch, *notes: str) -> Trained:
-    refined = stages.measure(REFINEMENT, model, lambda: refine(model, posterior, validation))
+    started = time.perf_counter()
+    refined = refine(model, posterior, validation)
+    stages.record(REFINEMENT, 0, started, model, refined.posterior)
     return stages.finish(refined.posterior, *notes, refined.note())
 
 

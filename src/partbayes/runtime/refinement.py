@@ -49,9 +49,9 @@ class Refined(NamedTuple):
 
     def note(self) -> str:
         """One sentence for people."""
-        shares = f"shares of {len(self.shares)} islands from {self.shares.min():.3f} to {self.shares.max():.3f}"
-        noise = "" if self.noise_factor == 1 else f", noise × {self.noise_factor:.2f}"
-        return f"By the validation rows: {shares}{noise}."
+        shares = f"islands have shares from {self.shares.min():.3f} to {self.shares.max():.3f} of the mixture"
+        noise = "" if self.noise_factor == 1 else f", and the noise is {self.noise_factor:.2f} times as large"
+        return f"By the validation rows, the {len(self.shares)} {shares}{noise}."
 
 
 def refine(model: Model, posterior: Posterior, validation: Batch) -> Refined:
@@ -63,6 +63,7 @@ def refine(model: Model, posterior: Posterior, validation: Batch) -> Refined:
         every = -(-validation.x.shape[0] // MOST_ROWS)
         some = jax.tree.map(lambda rows: rows[::every], validation)
         shift = _clear_shift(np.asarray(_shifted_log_prob(model, posterior, some), np.float64), np.asarray(some.weight))
+    if shift != 0:
         posterior = shift_noise(model, posterior, jnp.asarray(shift, posterior.log_weights.dtype))
     return Refined(posterior, np.asarray(shares), float(np.exp(shift)))
 
@@ -70,9 +71,10 @@ def refine(model: Model, posterior: Posterior, validation: Batch) -> Refined:
 def shift_noise(model: Model, posterior: Posterior, shift: Array) -> Posterior:
     """The noise of every particle of every island times e^shift, wherever it is a parameter: in θ or in ψ."""
     assert model.shift_noise is not None
-    shifted = jax.vmap(jax.vmap(model.shift_noise, (0, None, None)), (0, 0, None))
+    # ψ does not depend on the particle: it comes out once for each island.
+    shifted = jax.vmap(jax.vmap(model.shift_noise, (0, None, None), (0, None)), (0, 0, None))
     theta, psi = shifted(posterior.theta, posterior.psi, shift)
-    return posterior._replace(theta=theta, psi=jax.tree.map(lambda leaf: leaf[:, 0], psi))
+    return posterior._replace(theta=theta, psi=psi)
 
 
 @partial(jax.jit, static_argnames=("model",))
@@ -115,6 +117,6 @@ def _clear_shift(log_prob: np.ndarray, weight: np.ndarray) -> float:
         return 0.0
     behind = log_prob[np.nanargmax(means)] - log_prob
     mean = behind @ share
-    error = np.sqrt(np.square(behind - mean[:, None]) @ share / len(share))
+    error = np.sqrt(np.square(behind - mean[:, None]) @ share / np.sum(weight))  # a weight counts rows
     close = np.flatnonzero(mean <= STANDARD_ERRORS * error)  # nan is not close
     return float(SHIFTS[close[np.argmin(np.abs(SHIFTS[close]))]])

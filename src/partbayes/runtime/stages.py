@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 from partbayes.algorithm import Algorithm, Posterior
 from partbayes.data.batching import steps_per_epoch
@@ -33,14 +32,6 @@ class Trained(NamedTuple):
     stages: list[Stage]
     notes: list[str]
     seconds: float
-
-
-class HasPosterior(Protocol):
-    @property
-    def posterior(self) -> Posterior: ...
-
-
-Result = TypeVar("Result", bound=HasPosterior)
 
 
 class Stages:
@@ -98,18 +89,12 @@ class Stages:
         )
         # Counted from the run, not from the history: a resumed training has epochs behind it.
         epochs = int(fit.run.step) // steps_per_epoch(self.num_data, options["batch_size"])
-        self._record(name, min(num_epochs, epochs) - after, started, model, fit.posterior)
+        self.record(name, min(num_epochs, epochs) - after, started, model, fit.posterior)
         self._notes |= {f"{(folder or name).capitalize()}: {note}": None for note in fit.notes}
         return fit
 
-    def measure(self, name: str, model: Model, work: Callable[[], Result]) -> Result:
-        """A stage without epochs: any work whose result has a posterior."""
-        started = time.perf_counter()
-        result = work()
-        self._record(name, 0, started, model, result.posterior)
-        return result
-
-    def _record(self, name: str, epochs: int, started: float, model: Model, posterior: Posterior) -> None:
+    def record(self, name: str, epochs: int, started: float, model: Model, posterior: Posterior) -> None:
+        """Remember a stage that began at `started`, with the score of what it led to."""
         score = math.nan
         if self._validation is not None:
             score = float(islands_nll(model, posterior, self._validation))

@@ -23,7 +23,7 @@ def mixture_nll(model: Model, posterior: Posterior, batch: Batch) -> Array:
 
 @partial(jax.jit, static_argnames=("model",))
 def islands_nll(model: Model, posterior: Posterior, batch: Batch) -> Array:
-    """The same for the mixture of all islands, each with an equal share."""
+    """The same for the mixture of all islands, by their shares."""
     log_prob = jax.lax.map(lambda island: mixture_log_prob(model, island, batch), posterior)
     return mean_nll(joint_log_prob(log_prob, jnp.ones(log_prob.shape[0], bool))[0], batch)
 
@@ -41,7 +41,8 @@ def mixture_log_prob(model: Model, posterior: Posterior, batch: Batch) -> Array:
 def islands_together(model: Model, posterior: Posterior, batch: Batch) -> int:
     """How many islands `[K, ...]` to take side by side, so that their particles' passes over `batch` stay in cache.
 
-    Many islands on many rows at once send every activation to main memory and back (docs/speed.md).
+    Many islands on many rows at once send every activation to main memory and back (docs/speed.md). All particles of
+    the posterior count, also where an algorithm moves fewer of them at a time: taking turns costs next to nothing.
     """
     theta = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[2:], leaf.dtype), posterior.theta)
     psi = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), posterior.psi)
