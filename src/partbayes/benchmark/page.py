@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from partbayes.benchmark.fidelity_table import closest_samplers, fidelity_table, truths_table
@@ -88,34 +89,43 @@ def _readings(folder: Path) -> str:
     return readings_table(read_lines(folder / "readings.jsonl"))
 
 
-SHOWN_METRICS = ("rmse", "nll", "crps", "coverage_90")
+SHOWN = {"rmse": "RMSE", "nll": "NLL", "crps": "CRPS", "coverage_90": "90 % coverage"}
+SHOWN_OF_CLASSES = {"accuracy": "accuracy", "nll": "NLL", "brier": "Brier", "ece": "ECE"}
 
 
-def _practice(folder: Path) -> str:
-    """Means over seeds, a block per table."""
+def _practice_lines(folder: Path, classes: bool) -> list[Line]:
+    """The lines of tables to predict a class of, or of the others."""
     lines = read_lines(folder / "practice.jsonl")
+    return [line for line in lines if ("accuracy" in line["metrics"]["mixture"]) == classes]
+
+
+def _practice_means(folder: Path, shown: dict[str, str]) -> str:
+    """Means over seeds, a block per table."""
     rows = [
-        "| data set | method | seeds | RMSE | NLL | CRPS | 90 % coverage | seconds |",
-        "|---|---|---|---|---|---|---|---|",
+        f"| data set | method | seeds | {' | '.join(shown.values())} | seconds |",
+        "|---|---|---|" + "---|" * (len(shown) + 1),
     ]
-    for (dataset, method), members in _groups(lines).items():
-        means = [_mean(line["metrics"]["mixture"][metric] for line in members) for metric in SHOWN_METRICS]
-        rmse, nll, crps, coverage = means
+    for (dataset, method), members in _groups(_practice_lines(folder, "accuracy" in shown)).items():
+        means = [_mean(line["metrics"]["mixture"][metric] for line in members) for metric in shown]
+        scores = " | ".join(
+            f"{mean:.3f}" if "9" in name else f"{mean:.4f}" for name, mean in zip(shown, means, strict=True)
+        )
         seconds = _mean(line["seconds"] for line in members)
-        scores = f"{rmse:.4f} | {nll:.4f} | {crps:.4f} | {coverage:.3f} | {seconds:.0f}"
-        rows.append(f"| {dataset} | {method} | {len(members)} | {scores} |")
+        rows.append(f"| {dataset} | {method} | {len(members)} | {scores} | {seconds:.0f} |")
     return "\n".join(rows)
 
 
-def _practice_paired(folder: Path) -> str:
+def _practice_paired(folder: Path, metrics: tuple[str, ...]) -> str:
     """The default against each ensemble, paired over seeds."""
-    lines = read_lines(folder / "practice.jsonl")
+    lines = _practice_lines(folder, "ece" in metrics)
     groups = _groups(lines)
     rows = ["| data set | rival | metric | seeds | default − rival | 95 % interval |", "|---|---|---|---|---|---|"]
-    for (dataset, method), members in groups.items():
-        if not method.startswith("ensemble") or len(members) < 2 or len(groups.get((dataset, "default"), [])) < 2:
+    for dataset, method in groups:
+        common = {line["seed"] for line in groups.get((dataset, "default"), [])}
+        common &= {line["seed"] for line in groups[dataset, method]}
+        if not method.startswith("ensemble") or len(common) < 2:
             continue
-        for metric in ("rmse", "nll", "crps"):
+        for metric in metrics:
             found = paired_difference(lines, "default", method, dataset, metric, "mixture")
             interval = f"{found['low']:+.4f} … {found['high']:+.4f}"
             rows.append(f"| {dataset} | {method} | {metric} | {found['seeds']} | {found['mean']:+.4f} | {interval} |")
@@ -146,8 +156,10 @@ SECTIONS: dict[str, Callable[[Path], str]] = {
     "guided_table": _guided_table,
     "first_seeds": _first_seeds,
     "readings": _readings,
-    "practice": _practice,
-    "practice_paired": _practice_paired,
+    "practice": partial(_practice_means, shown=SHOWN),
+    "practice_paired": partial(_practice_paired, metrics=("rmse", "nll", "crps")),
+    "classes": partial(_practice_means, shown=SHOWN_OF_CLASSES),
+    "classes_paired": partial(_practice_paired, metrics=("nll", "ece")),
     "fidelity": _lines_as(fidelity_table, "fidelity.jsonl"),
     "closest": _lines_as(closest_samplers, "fidelity.jsonl"),
     "truths": _lines_as(truths_table, "fidelity.jsonl"),

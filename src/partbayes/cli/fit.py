@@ -32,7 +32,7 @@ Noise = Annotated[
     str | None,
     typer.Option(
         help="Regression: 'heteroscedastic' (differs from row to row, the default), 'learned' (the same for all rows), "
-        "'sampled' (the same, and sampled by every method), or its standard deviation as a number in the target's units."
+        "'sampled' (the same, sampled by every method), or its standard deviation as a number in the target's units."
     ),
 ]
 CheckpointDir = Annotated[

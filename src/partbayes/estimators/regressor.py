@@ -27,8 +27,8 @@ NOISES = {"heteroscedastic": "heteroscedastic", "learned": "learned", "sampled":
 class PartialBNNRegressor(RegressorMixin, PartialBNN):
     """A partial Bayesian neural network for tables: predictions with standard deviations, intervals and quantiles.
 
-    Inputs and targets are standardised inside, and everything comes back in the target's own units. The defaults need
-    no tuning from a hundred to a million rows.
+    Inputs are whitened and targets standardised inside, and everything comes back in the target's own units. The
+    defaults need no tuning from a hundred to a million rows.
 
     - `method`: "default" trains a deep ensemble and then samples its stochastic layer (`partbayes.runtime.recipe`);
       or "ensemble" (without the sampling), "gohsmc", "ohsmc", "sgsmc", "smc_pbnn", "vi", "sghmc", "swag", "svgd",
@@ -44,8 +44,8 @@ class PartialBNNRegressor(RegressorMixin, PartialBNN):
     - `whiten`: turn the standardised inputs so that they no longer go together (`partbayes.data.whitening`).
     - `effort`: "quick", "standard" or "thorough"; `max_time` (seconds) ends training early; `epochs`, `batch_size` and
       `learning_rate` overrule what follows from the effort.
-    - `validation_fraction`: share of the rows that picks the best state, the islands' shares and the noise's level; none
-      below fifty rows.
+    - `validation_fraction`: share of the rows that picks the best state, islands' shares and the noise's level (none
+      below fifty rows).
     - `random_state`, `verbose` (None: a progress bar where standard error is a terminal).
 
     After `fit`: `posterior_`, `stages_` (what was trained, with validation scores), `notes_` (what to know about it),

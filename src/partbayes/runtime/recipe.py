@@ -112,7 +112,7 @@ def train(
     progress: bool | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Trained:
-    """Run the stages. `max_time` (seconds) cuts each stage at its share, and the refinement, some seconds, comes on top;
+    """Run the stages. `max_time` (seconds) cuts each stage at its share (the refinement, some seconds, comes on top);
     the result then depends on the machine."""
     if max_time is not None and not max_time > 0:
         raise PartbayesError(f"max_time is {max_time}, but a positive number of seconds is expected.")
