@@ -31,7 +31,8 @@ class Entropy(NamedTuple):
 class PartialBNNClassifier(ClassifierMixin, PartialBNN):
     """A partial Bayesian neural network for tables with classes: probabilities, and where their uncertainty is from.
 
-    Parameters are those of `PartialBNNRegressor`, without `noise`. After `fit` there is `classes_` besides.
+    Parameters are those of `PartialBNNRegressor`, without `noise`, and inputs are standardised unless `whiten=True`.
+    After `fit` there is `classes_` besides.
     """
 
     classes_: np.ndarray
@@ -46,7 +47,7 @@ class PartialBNNClassifier(ClassifierMixin, PartialBNN):
         islands=None,
         particles=None,
         prior_scale=1.0,
-        whiten=True,
+        whiten=False,
         network=None,
         effort="standard",
         max_time=None,
