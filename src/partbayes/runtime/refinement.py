@@ -36,6 +36,9 @@ SHIFTS = np.round(np.arange(-1.5, 1.01, 0.05), 2)
 
 STANDARD_ERRORS = 2.0
 
+FEWEST_ROWS = 30
+"""Below so many rows their standard error is a guess itself, and the noise stays."""
+
 MOST_ROWS = 5_000
 """Rows that the noise is judged by: their standard error is small enough."""
 
@@ -113,7 +116,7 @@ def _clear_shift(log_prob: np.ndarray, weight: np.ndarray) -> float:
     """Of the shifts within two standard errors of the best one, that nearest to none."""
     share = weight / np.sum(weight)
     means = log_prob @ share
-    if not np.isfinite(means).any():
+    if np.sum(weight) < FEWEST_ROWS or not np.isfinite(means).any():
         return 0.0
     behind = log_prob[np.nanargmax(means)] - log_prob
     mean = behind @ share
