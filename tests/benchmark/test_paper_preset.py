@@ -6,11 +6,12 @@ import json
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from partbayes.benchmark import PaperSettings, paper_units, read_lines, run_paper_unit
+from partbayes.benchmark import PaperSettings, paper, paper_units, read_lines, run_paper_unit
 from partbayes.cli import main
 
 QUICK = PaperSettings(epochs=2, particles=6, width=8, second_layer=4)
@@ -31,6 +32,21 @@ def test_the_line_has_what_a_reader_needs(unit_and_predictions):
     assert line["num_train"] == 184 and line["num_test"] == 32
     assert {"jax", "partbayes", "python"} <= set(line["versions"])
     assert line["seconds"] > 0 and line["compile_seconds"] > 0
+
+
+def test_islands_share_the_particles_and_start_where_adam_ended(tmp_path, monkeypatch):
+    """All particles of an island set out from the one point that its warm start led to."""
+    started = []
+    fit = paper.fit
+    monkeypatch.setattr(paper, "fit", lambda *args, **options: started.append(options) or fit(*args, **options))
+    (unit,) = paper_units(["yacht"], ["gohsmc_islands"], 1, QUICK._replace(epochs=3, particles=20))
+    run_paper_unit(unit, predictions=tmp_path)
+    arrays = np.load(tmp_path / "yacht-gohsmc_islands-0.npz", allow_pickle=False)
+    assert len(arrays["log_weights"]) == 20  # ten islands of two
+    warm, moves = started
+    assert (warm["num_epochs"], moves["num_epochs"]) == (2, 1) and "params" not in warm
+    theta, psi = moves["params"]
+    assert {leaf.shape[0] for leaf in jax.tree.leaves((theta, psi))} == {10}
 
 
 def test_metrics_computed_again_from_predictions(unit_and_predictions):

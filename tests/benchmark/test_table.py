@@ -27,6 +27,8 @@ def test_means_beside_the_papers():
     assert cell.mean == pytest.approx(0.15) and cell.sd == pytest.approx(0.1 / 2**0.5)
     assert cell.paper == 0.0766
     assert len(paper_figures()) == 180
+    (islands,) = tabulate(lines({"gohsmc_islands": [0.1, 0.2]}), ["rmse"])
+    assert islands.paper == cell.paper
     (alone,) = tabulate(lines({"gohsmc": [0.1, 0.2]}), ["rmse"], against="nothing")
     assert "(" not in format_table([alone])
     with pytest.raises(PartbayesError, match="'rivals'"):

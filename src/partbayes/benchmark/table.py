@@ -23,6 +23,8 @@ ORDER = ("california", "concrete", "yacht", "wine_red", "wine_white", "naval")
 AGAINST = ("paper", "nothing")
 HIGHER_IS_BETTER = ("r2", "accuracy", "auc")
 SIGNIFICANCE = 0.05
+PRINTED_AS = {"gohsmc_islands": "gohsmc"}
+"""Methods that stand beside another one's figures in the paper."""
 
 
 class Cell(NamedTuple):
@@ -65,7 +67,7 @@ def tabulate(
     configs: dict[str, Any] = {}
     if any(line.get("config") != configs.setdefault(line["method"], line.get("config")) for line in lines):
         raise PartbayesError("The lines come from different settings: pass one file per setting, or filter them first.")
-    methods = list(dict.fromkeys(line["method"] for line in lines))
+    methods: list[str] = list(dict.fromkeys(line["method"] for line in lines))
     datasets = sorted({line["dataset"] for line in lines}, key=lambda name: (*ORDER, name).index(name))
     cells = []
     for dataset in datasets:
@@ -86,7 +88,7 @@ def tabulate(
                     metric,
                     tuple(seeds[s] for s in sorted(seeds)),
                     method == winner,
-                    figures.get((method, dataset, metric), math.nan),
+                    figures.get((PRINTED_AS.get(method, method), dataset, metric), math.nan),
                 )
                 for method, seeds in by_method.items()
                 if seeds

@@ -29,7 +29,7 @@ from partbayes.errors import PartbayesError
 from partbayes.model import Model
 from partbayes.runtime.refinement import refine
 from partbayes.runtime.resumable import Checkpoint, check_folder
-from partbayes.runtime.stages import Stages, Trained
+from partbayes.runtime.stages import Stages, Trained, from_point
 from partbayes.training import gohsmc, pooled
 from partbayes.types import Batch, Key
 
@@ -130,7 +130,7 @@ def train(
         epochs = -(-recipe.epochs // 2)
         algorithm = _climber(level, stages.num_data, recipe, epochs)
         found = stages.run(LEVEL_START, key_level, algorithm, level, epochs, share=0.15, **climb)
-        climb |= _from_point(found.posterior)
+        climb |= from_point(found.posterior)
     algorithm = _climber(model, stages.num_data, recipe, epochs)
     warm = stages.run(WARM_START, key_warm, algorithm, model, epochs, share=0.3, **climb)
     if recipe.sampling_steps == 0:
@@ -141,7 +141,7 @@ def train(
         "batch_size": min(recipe.move_rows, stages.num_data),
         "validate": False,
         "folder": SAMPLING,
-        **_from_point(warm.posterior),
+        **from_point(warm.posterior),
     }
     sampler = _sampler(model, stages.num_data, recipe)
     per_epoch = steps_per_epoch(stages.num_data, moves["batch_size"])
@@ -166,12 +166,6 @@ def _refined(stages: Stages, model: Model, posterior: Posterior, validation: Bat
     refined = refine(model, posterior, validation)
     stages.record(REFINEMENT, 0, started, model, refined.posterior)
     return stages.finish(refined.posterior, *notes, refined.note())
-
-
-def _from_point(posterior: Posterior) -> dict[str, Any]:
-    """Where the next stage starts: each surviving island's first particle, and its ψ."""
-    point = (jax.tree.map(lambda leaf: leaf[:, 0], posterior.theta), posterior.psi)
-    return {"params": point, "islands": posterior.log_weights.shape[0]}
 
 
 # The same objects for the same settings, so that a second training compiles nothing.

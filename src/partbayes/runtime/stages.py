@@ -6,6 +6,8 @@ import math
 import time
 from typing import Any, NamedTuple
 
+import jax
+
 from partbayes.algorithm import Algorithm, Posterior
 from partbayes.data.batching import steps_per_epoch
 from partbayes.model import Model
@@ -103,3 +105,9 @@ class Stages:
     def finish(self, posterior: Posterior, *notes: str) -> Trained:
         """The whole training, with what the stages and `notes` have to say."""
         return Trained(posterior, self.done, [*self._notes, *notes], time.perf_counter() - self._begun)
+
+
+def from_point(posterior: Posterior) -> dict[str, Any]:
+    """`fit`'s options to set out from another's result: each surviving island's first particle, and its ψ."""
+    point = (jax.tree.map(lambda leaf: leaf[:, 0], posterior.theta), posterior.psi)
+    return {"params": point, "islands": posterior.log_weights.shape[0]}
