@@ -1,6 +1,9 @@
-"""Run the benchmark: `python -m benchmarks [--quick] [--shapes 0,1,2] [--rows NAME,...] [-o FILE]`.
+"""Run the benchmark: `python -m benchmarks [--quick] [--shapes 0,1,2] [--rows NAME,...] [--cores N] [-o FILE]`.
 
 One JSON line per shape is appended to the output, and a table printed. Times are milliseconds per step.
+
+Everything runs on one core unless told otherwise: training takes several cores by giving each a device and islands of
+its own (`partbayes fit --cores`), so what one core does is what counts, and it is measured with less noise.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ PACKAGES = ("partbayes", "jax", "jaxlib", "optax", "numpy", "blackjax", "numpyro
 def main() -> None:
     """Parse, measure each shape, print and append."""
     options = _options()
+    _keep_to(options.cores)
     for index in options.shapes:
         line = measure(problem(SHAPES[index]), options)
         print(table(line), flush=True)
@@ -64,7 +68,7 @@ def measure(built: Problem, options: argparse.Namespace) -> dict[str, Any]:
         "rows": {name: t._asdict() for name, t in times.items()},
         "limits": limits,
         "skipped": skipped,
-        "config": {"repeats": options.repeats, "rows": options.rows or "all"},
+        "config": {"repeats": options.repeats, "rows": options.rows or "all", "cores": options.cores},
         "cpus": os.cpu_count(),
         "machine": f"{platform.machine()} {platform.system()}",
         "date": str(date.today()),
@@ -78,10 +82,23 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, help="rounds")
     parser.add_argument("--shapes", type=_indices, default=list(range(len(SHAPES))), help="such as 0,2")
     parser.add_argument("--rows", type=lambda text: text.split(","), help="names of rows; all by default")
+    parser.add_argument("--cores", type=int, default=1, help="cores to run on")
     parser.add_argument("-o", "--output", type=Path, default=Path("results/bench/steps.jsonl"))
     options = parser.parse_args()
     options.repeats = options.repeats or (5 if options.quick else 25)
     return options
+
+
+def _keep_to(cores: int) -> None:
+    """Start anew on so many cores: libraries look at them once, when they are loaded."""
+    if not hasattr(os, "sched_setaffinity"):
+        raise SystemExit("This system cannot bind a program to cores: use Linux.")
+    allowed = sorted(os.sched_getaffinity(0))
+    if not 1 <= cores <= len(allowed):
+        raise SystemExit(f"--cores is {cores}, but from 1 to {len(allowed)} are there to run on.")
+    if cores < len(allowed):
+        os.sched_setaffinity(0, allowed[-cores:])
+        os.execv(sys.executable, [sys.executable, "-m", "benchmarks", *sys.argv[1:]])
 
 
 def _indices(text: str) -> list[int]:

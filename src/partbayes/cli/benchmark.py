@@ -9,7 +9,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from partbayes.cli.options import DataDir, Quiet
+from partbayes.cli.cores import use_cores
+from partbayes.cli.options import Cores, DataDir, Quiet
 
 
 def benchmark(
@@ -51,12 +52,14 @@ def benchmark(
     truths: Annotated[
         Path | None, typer.Option(help="Folder for the long runs (preset 'fidelity'). [truths, beside the output]")
     ] = None,
+    cores: Cores = None,
     quiet: Quiet = False,
 ) -> None:
     """Run a benchmark grid, one JSON line per finished unit, and print means over seeds.
 
     Example: partbayes benchmark --preset paper --datasets yacht --methods gohsmc --seeds 5 -o results/yacht.jsonl
     """
+    use_cores(cores)
     from partbayes.benchmark import (
         PRACTICE_METRICS,
         Folders,

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from partbayes.cli.options import Quiet, Seed
+from partbayes.cli.cores import use_cores
+from partbayes.cli.options import Cores, Quiet, Seed
 
 
 def demo(
@@ -16,12 +17,14 @@ def demo(
         "partbayes-demo.png"
     ),
     seed: Seed = 0,
+    cores: Cores = None,
     quiet: Quiet = False,
 ) -> None:
     """Train on a shipped table (concrete strength) and show predictions with uncertainty.
 
     Example: partbayes demo -o demo.png
     """
+    use_cores(cores)
     from partbayes.demo import run_demo
     from partbayes.report import describe_training, metrics_table, predictions_table
 

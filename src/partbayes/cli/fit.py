@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from partbayes.cli.options import AsJson, Categorical, Data, Ignore, Seed, Silent, TargetColumn, TaskOption
+from partbayes.cli.cores import use_cores
+from partbayes.cli.options import AsJson, Categorical, Cores, Data, Ignore, Seed, Silent, TargetColumn, TaskOption
 from partbayes.cli.processes import check_same_request, together
 from partbayes.cli.saved import Saved, fingerprint, save_fitted
 from partbayes.cli.saying import note, say, say_json
@@ -67,6 +68,7 @@ def fit(
     ignore: Ignore = None,
     categorical: Categorical = None,
     seed: Seed = 0,
+    cores: Cores = None,
     checkpoint_dir: CheckpointDir = None,
     resume: Resume = False,
     distributed: Distributed = False,
@@ -95,6 +97,8 @@ def fit(
     """
     if resume and checkpoint_dir is None:
         raise PartbayesError("--resume was given without --checkpoint-dir: say which folder to go on from.")
+    if not distributed or cores is not None:
+        use_cores(cores)
     with together(distributed, coordinator, num_processes, process_id) as speaks:
         settings = (task, method, effort, max_time, noise, seed, ignore or (), categorical or ())
         _fit(data, target, output, settings, checkpoint_dir, resume, speaks and not quiet, as_json, speaks)

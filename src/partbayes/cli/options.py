@@ -39,3 +39,9 @@ Categorical = Annotated[
         "--categorical", metavar="COL", help="Column of numbers that are codes of categories; may be repeated."
     ),
 ]
+Cores = Annotated[
+    int | None,
+    typer.Option(
+        help="Cores to share the islands among. [all, at most 8; several processes: JAX_NUM_CPU_DEVICES of each]"
+    ),
+]
