@@ -35,6 +35,29 @@ def test_the_same_bits_under_vmap_and_in_a_scan():
     assert same(jax.jit(lambda keys: jax.lax.map(lambda k: tm.normal_like(k, TREE), keys))(once_more), book)
 
 
+def test_they_are_drawn_once_however_often_they_are_read():
+    """The border that keeps the compiler from drawing anew for every reader is there under `vmap`, too."""
+
+    def readers(key):
+        draws = tm.normal_like(key, TREE)
+        return draws, tm.dot(draws, draws)
+
+    keys = jax.random.split(jax.random.key(10), 6).reshape(2, 3)
+    program = jax.jit(jax.vmap(jax.vmap(readers))).lower(keys).compile().as_text()
+    assert program.count(" conditional(") == len(TREE)
+
+
+@pytest.mark.parametrize("check_vma", [True, False])
+def test_inside_a_shard_map(check_vma):
+    mesh = jax.make_mesh((1,), ("islands",), axis_types=(jax.sharding.AxisType.Auto,))
+    there = jax.sharding.PartitionSpec("islands")
+    keys, again = (jax.random.split(jax.random.key(11), 4) for _ in range(2))
+    spread = jax.shard_map(
+        jax.vmap(lambda k: tm.normal_like(k, TREE)), mesh=mesh, in_specs=there, out_specs=there, check_vma=check_vma
+    )
+    assert same(jax.jit(spread)(keys), jax.jit(jax.vmap(lambda k: by_the_book(k, TREE)))(again))
+
+
 def test_other_keys_and_other_types_go_to_jax_random(x64):
     doubles = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), TREE)
     assert same(tm.normal_like(jax.random.key(4), doubles), by_the_book(jax.random.key(4), doubles))

@@ -57,8 +57,7 @@ def _drawing(shape: tuple[int, ...]) -> Callable[[Array, Array], Array]:
         if _divided():
             return _numbers(first, second, shape)
         always = jnp.any((first | np.uint32(1)) > 0)
-        nothing = jnp.zeros((*first.shape, *shape), jnp.float32)
-        return jax.lax.cond(always, lambda a, b: _numbers(a, b, shape), lambda a, b: nothing, first, second)
+        return jax.lax.cond(always, lambda a, b: _numbers(a, b, shape), lambda a, b: _never(a, shape), first, second)
 
     @draw.def_vmap
     def _draw_for_many(size: int, batched: list[bool], *words: Array) -> tuple[Array, bool]:
@@ -66,6 +65,12 @@ def _drawing(shape: tuple[int, ...]) -> Callable[[Array, Array], Array]:
         return draw(*many), True
 
     return draw
+
+
+def _never(word: Array, shape: tuple[int, ...]) -> Array:
+    """Something of the same type, made from the words as the numbers are: it lies where they lie on any mesh."""
+    lead = word.shape
+    return jnp.broadcast_to(word.astype(jnp.float32).reshape(*lead, *(1 for _ in shape)), (*lead, *shape))
 
 
 def _divided() -> bool:

@@ -13,6 +13,7 @@ from scipy import integrate, stats
 
 from partbayes.benchmark import PaperSettings, paper, paper_units, read_lines, run_paper_unit
 from partbayes.cli import main
+from partbayes.errors import PartbayesError
 
 QUICK = PaperSettings(epochs=2, particles=6, width=8, second_layer=4)
 
@@ -36,17 +37,27 @@ def test_the_line_has_what_a_reader_needs(unit_and_predictions):
 
 def test_islands_share_the_particles_and_start_where_adam_ended(tmp_path, monkeypatch):
     """All particles of an island set out from the one point that its warm start led to."""
-    started = []
+    calls = []
     fit = paper.fit
-    monkeypatch.setattr(paper, "fit", lambda *args, **options: started.append(options) or fit(*args, **options))
+
+    def watched(*args, **options):
+        calls.append((options, fit(*args, **options)))
+        return calls[-1][1]
+
+    monkeypatch.setattr(paper, "fit", watched)
     (unit,) = paper_units(["yacht"], ["gohsmc_islands"], 1, QUICK._replace(epochs=3, particles=20))
     run_paper_unit(unit, predictions=tmp_path)
     arrays = np.load(tmp_path / "yacht-gohsmc_islands-0.npz", allow_pickle=False)
     assert len(arrays["log_weights"]) == 20  # ten islands of two
-    warm, moves = started
+    (warm, found), (moves, _) = calls
     assert (warm["num_epochs"], moves["num_epochs"]) == (2, 1) and "params" not in warm
-    theta, psi = moves["params"]
-    assert {leaf.shape[0] for leaf in jax.tree.leaves((theta, psi))} == {10}
+    ends = jax.tree.map(lambda leaf: leaf[:, 0], found.posterior.theta), found.posterior.psi
+    assert all(jax.tree.leaves(jax.tree.map(np.array_equal, moves["params"], ends)))
+
+
+def test_islands_that_cannot_share_the_particles_are_refused():
+    with pytest.raises(PartbayesError, match="25 particles"):
+        paper_units(["yacht"], ["gohsmc_islands"], 1, QUICK._replace(particles=25))
 
 
 def test_metrics_computed_again_from_predictions(unit_and_predictions):

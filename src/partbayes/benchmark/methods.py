@@ -41,7 +41,7 @@ def _gohsmc(
     return gohsmc(
         model,
         num_data,
-        num_particles=max(1, settings.particles // islands),
+        num_particles=settings.particles // islands,
         start=start,
         step_size=settings.langevin_step(num_data),
         denominator=settings.denominator,

@@ -16,6 +16,7 @@ from partbayes.benchmark.lines import Line, grid
 from partbayes.benchmark.methods import METHODS, climber
 from partbayes.benchmark.settings import STANDARDISED_TARGETS, PaperSettings
 from partbayes.data import DATASETS, as_batch, load, split, standardise
+from partbayes.errors import PartbayesError
 from partbayes.model import Model, gaussian, mlp, partial_bnn
 from partbayes.predict import GaussianMixture, paper_metrics, regression_metrics
 from partbayes.predict.predictive import predictive
@@ -26,6 +27,12 @@ from partbayes.runtime.stages import from_point
 def paper_units(datasets: list[str], methods: list[str], seeds: int, settings: PaperSettings) -> list[Line]:
     """The paper's table, and methods that it does not have."""
     units = grid("paper", (datasets, DATASETS), (methods, METHODS), seeds, {})
+    for method in (name for name in methods if METHODS[name].warm_start):
+        if settings.epochs < 2 or settings.particles % METHODS[method].islands:
+            raise PartbayesError(
+                f"{method} came with {settings.epochs} epochs and {settings.particles} particles, but needs two epochs "
+                f"or more, and particles that {METHODS[method].islands} islands can share evenly."
+            )
     return [unit | {"config": METHODS[unit["method"]].config(settings)} for unit in units]
 
 
@@ -49,7 +56,7 @@ def run_paper_unit(unit: Line, data_dir: str | Path | None = None, predictions: 
     key, epochs, start, before = jax.random.key(unit["seed"]), settings.epochs, {}, (0.0, 0.0)
     if built.warm_start is not None:
         key, key_warm = jax.random.split(key)
-        first, epochs = epochs - epochs // 2, max(1, epochs // 2)
+        first, epochs = epochs - epochs // 2, epochs // 2
         warm = fit(key_warm, built.warm_start, built.model, train, num_epochs=first, **options)
         start, before = from_point(warm.posterior), (warm.seconds, warm.compile_seconds)
     result = fit(key, built.algorithm, built.model, train, num_epochs=epochs, **(options | start))

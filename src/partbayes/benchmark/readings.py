@@ -17,7 +17,7 @@ OPEN_SETTINGS = ("width", "kernel_scale", "target_scale", "denominator")
 
 
 def reading_units(datasets: list[str], methods: list[str], seeds: int, settings: PaperSettings) -> list[Line]:
-    """Every combination with a 50-unit layer; the printed widths, which cost ten times as much, with each method's
+    """Every combination with a 50-unit layer; the printed widths, which take far longer, with each method's
     settings as printed."""
     narrow = itertools.product(("sd", "variance"), ("full", "batch"), ("cached", "same_batch"))
     readings = [

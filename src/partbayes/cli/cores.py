@@ -35,7 +35,7 @@ def use_cores(cores: int | None = None) -> int | None:
 
 
 def _available() -> int:
-    """Cores that this process may run on: a container or a batch system may have given it fewer than there are."""
+    """Cores that this process may run on: a batch system may have given it fewer than there are."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

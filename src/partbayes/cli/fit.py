@@ -39,7 +39,10 @@ Noise = Annotated[
 CheckpointDir = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Save the training to this folder as it goes, so that it can resume.")
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on from --checkpoint-dir, to the same result bit by bit.")]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Go on from --checkpoint-dir, to the same result bit by bit (on as many cores)."),
+]
 Distributed = Annotated[
     bool,
     typer.Option(

@@ -43,9 +43,10 @@ def device_mesh(*, particles: int = 1, devices: Sequence[Any] | None = None) -> 
     return Mesh(grid, (ISLANDS, PARTICLES), axis_types=(AxisType.Auto, AxisType.Auto))
 
 
-def every_device() -> Mesh | None:
-    """A mesh of all devices for the islands, or None where there is but one."""
-    return device_mesh() if jax.device_count() > 1 else None
+def every_device(islands: int | None = None) -> Mesh | None:
+    """A mesh of all devices for the islands, or None where there is but one; of one host, no more than `islands`."""
+    devices = jax.devices() if hosts.several() else jax.devices()[:islands]
+    return device_mesh(devices=devices) if len(devices) > 1 else None
 
 
 def check_mesh(mesh: Mesh | None) -> Mesh | None:

@@ -85,7 +85,7 @@ class Stages:
             max_time=None if self._max_time is None else max(0.0, share * self._max_time - (started - self._begun)),
             progress=self._progress,
             label=name,
-            mesh=every_device(),
+            mesh=every_device(options["islands"]),
             validation=self._validation if validate else None,
             **options,
         )
