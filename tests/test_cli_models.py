@@ -243,7 +243,7 @@ def test_model_files_that_are_none(folder, tmp_path):
     (tmp_path / "text").write_text("size,price\n1,2\n")
     (tmp_path / "empty").write_bytes(b"")
     (length,) = struct.unpack("<Q", content[:8])
-    newer = content[8 : 8 + length].replace(rb"\"format_version\": 2,", rb"\"format_version\": 9,")
+    newer = content[8 : 8 + length].replace(rb"\"format_version\": 3,", rb"\"format_version\": 9,")
     assert newer != content[8 : 8 + length]
     (tmp_path / "newer").write_bytes(content[:8] + newer + content[8 + length :])
     estimator, _ = load_model(folder / "price")

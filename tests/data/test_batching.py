@@ -62,6 +62,27 @@ def test_rows_top_up_equally_often():
     np.testing.assert_allclose(counts / num_epochs, 0.2, atol=4.5 * np.sqrt(0.2 * 0.8 / num_epochs))
 
 
+def test_orders_are_like_random_permutations():
+    """Three statistics that a shuffle of too few rounds, or one whose swaps hang together, gets wrong.
+
+    Of a uniform permutation of n: fixed points have mean 1 and variance 1; inversions mean n(n-1)/4 and variance
+    n(n-1)(2n+5)/72; two rows share a batch of b with probability (b-1)/(n-1). Bounds are 4.5 standard errors.
+    """
+    num_data, num_epochs, batch = 20, 4000, 5
+    orders = np.asarray(jax.vmap(lambda epoch: epoch_order(KEY, epoch, num_data))(jnp.arange(num_epochs)))
+    fixed = np.sum(orders == np.arange(num_data), axis=1)
+    assert abs(fixed.mean() - 1) < 4.5 / np.sqrt(num_epochs)
+    earlier, later = np.triu_indices(num_data, 1)
+    inversions = np.sum(orders[:, earlier] > orders[:, later], axis=1)
+    sd = np.sqrt(num_data * (num_data - 1) * (2 * num_data + 5) / 72)
+    assert abs(inversions.mean() - num_data * (num_data - 1) / 4) < 4.5 * sd / np.sqrt(num_epochs)
+    assert abs(inversions.std() / sd - 1) < 4.5 / np.sqrt(2 * num_epochs)
+    in_batch = np.argsort(orders, axis=1) // batch
+    together = np.mean(in_batch[:, earlier] == in_batch[:, later], axis=0)
+    chance = (batch - 1) / (num_data - 1)
+    np.testing.assert_allclose(together, chance, atol=4.5 * np.sqrt(chance * (1 - chance) / num_epochs))
+
+
 def test_pure_in_key_and_epoch():
     first = epoch_indices(KEY, 3, 50, 8)
     np.testing.assert_array_equal(first, epoch_indices(KEY, 3, 50, 8))

@@ -152,9 +152,9 @@ def test_a_truncated_file_never_loads(saved):
 
 
 def test_a_newer_format_says_so(saved):
-    rewrite(saved, lambda metadata, arrays: metadata.update(format_version=3, package_version="9.0"))
+    rewrite(saved, lambda metadata, arrays: metadata.update(format_version=4, package_version="9.0"))
     message = complaint(saved)
-    assert "format version 3" in message and "partbayes 9.0" in message and "update partbayes" in message
+    assert "format version 4" in message and "partbayes 9.0" in message and "update partbayes" in message
 
 
 def test_the_first_format_had_no_whitening(saved):
@@ -168,7 +168,18 @@ def test_the_first_format_had_no_whitening(saved):
     assert model.x_scaler_.matrix is None and model.whiten is False
 
 
+def test_the_second_format_had_no_limits(saved):
+    def second(metadata, arrays):
+        metadata.update(format_version=2)
+        arrays.pop("y_limits")
+        metadata["schema"]["arrays"].pop("y_limits")
+
+    rewrite(saved, second)
+    assert PartialBNNRegressor.load(saved).y_limits_ is None
+
+
 CHANGES = {
+    "limits that are not in order": lambda m, a: a.update({"y_limits": a["y_limits"][::-1].copy()}),
     "a map of another shape": lambda m, a: (
         a.update({"x_scaler/matrix": np.eye(4)}),
         m["schema"]["arrays"].update({"x_scaler/matrix": [4, 4]}),

@@ -111,6 +111,21 @@ def test_a_second_fit_of_the_same_shape_compiles_nothing(curve, quickest):
     assert (loop._run_epoch._cache_size(), loop._start._cache_size()) == before
 
 
+def test_means_stay_near_the_targets_however_far_the_inputs_go(curve, regressor):
+    """A network goes on along a straight line; its components' means end half a range outside of the targets."""
+    far = curve.x * [1e6, 1e6, 1.0]
+    low, high = curve.y.min(), curve.y.max()
+    margin = 0.5 * (high - low)
+    mean = regressor.predict(far)
+    assert (mean >= low - margin - 1e-3).all() and (mean <= high + margin + 1e-3).all()
+    loc = np.asarray(regressor.predict_dist(far).loc)
+    assert np.isclose(loc.max(), high + margin) or np.isclose(loc.min(), low - margin), "some do reach the limit"
+    draws = regressor.sample_y(far, n_samples=3)
+    assert np.isfinite(draws).all()
+    inside = regressor.predict_dist(curve.x)
+    assert (np.asarray(inside.loc) < high + margin).all() and (np.asarray(inside.loc) > low - margin).all()
+
+
 def test_ten_rows_train_without_validation(curve, quickest):
     model = PartialBNNRegressor(**quickest).fit(curve.x[:10], curve.y[:10])
     assert np.isnan(model.stages_[0].validation)

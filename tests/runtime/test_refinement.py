@@ -12,7 +12,7 @@ from scipy.special import logsumexp, softmax
 
 from partbayes.algorithm import Posterior
 from partbayes.runtime import refinement
-from partbayes.runtime.refinement import PRIOR_ROWS, refine, shift_noise
+from partbayes.runtime.refinement import PRIOR_ROWS, PRIOR_ROWS_OF_PARTS, refine, shift_noise
 from partbayes.runtime.validation import islands_nll
 from partbayes.types import Batch
 
@@ -35,19 +35,40 @@ def rows_of(model, posterior, num: int, noise: float) -> Batch:
 
 @pytest.mark.parametrize("num_rows", [4, 400])
 def test_shares_are_the_penalised_optimum(num_rows):
-    rng = np.random.default_rng(3)
-    log_prob = rng.normal(size=(4, num_rows)) + np.array([0.0, 0.3, -0.5, -30.0])[:, None]
+    rng = np.random.default_rng(4)
+    log_prob = rng.normal(size=(2, 4, num_rows)) + np.array([0.0, 0.1, -0.5, -30.0])[:, None]
+    log_prob[1] -= 0.4
     weight = rng.uniform(0.5, 2.0, size=num_rows)
-    found = np.asarray(refinement._shares(jnp.asarray(log_prob), jnp.asarray(weight)), np.float64)
+    shares, parts = refinement._shares(jnp.asarray(log_prob), jnp.asarray(weight))
 
     def loss(free):
-        log_share = np.log(softmax(free))
-        return -(weight @ logsumexp(log_prob + log_share[:, None], axis=0)) - PRIOR_ROWS * log_share.sum()
+        log_share, log_part = np.log(softmax(free[:4])), np.log(softmax(free[4:]))
+        rows = logsumexp(log_prob + log_share[:, None] + log_part[:, None, None], axis=(0, 1))
+        return -(weight @ rows) - PRIOR_ROWS * log_share.sum() - PRIOR_ROWS_OF_PARTS * log_part.sum()
 
-    best = minimize(loss, np.zeros(4), tol=1e-10)
-    np.testing.assert_allclose(found, softmax(best.x), atol=2e-3)
-    assert found.sum() == pytest.approx(1.0, abs=1e-5)
-    assert (found.max() < 0.3) == (num_rows == 4), "a few rows do not tell islands apart"
+    best = minimize(loss, np.zeros(6), tol=1e-10).x
+    np.testing.assert_allclose(shares, softmax(best[:4]), atol=2e-3)
+    np.testing.assert_allclose(parts, softmax(best[4:]), atol=2e-3)
+    assert float(jnp.sum(shares)) == pytest.approx(1.0, abs=1e-5)
+    assert (float(jnp.max(shares)) < 0.3) == (num_rows == 4), "a few rows do not tell islands apart"
+
+
+def test_the_start_keeps_the_part_that_the_rows_give_it():
+    """Samples that explain nothing leave the island to its start, samples as good as the start share it with it."""
+    model, _ = small_network(sigma="learned")
+    start = ensemble(model, num_islands=1, num_particles=1)
+    rows = rows_of(model, start, 300, noise=1.0)
+    samples = ensemble(model, num_islands=1, num_particles=4)
+    even = refine(model, samples, rows, start=start)
+    assert even.start_share == pytest.approx(0.5, abs=0.01)
+    assert even.posterior.log_weights.shape == (1, 5)
+    np.testing.assert_allclose(np.exp(even.posterior.log_weights), [[0.5, *[0.125] * 4]], rtol=0.02)
+    wild = samples._replace(theta=jax.tree.map(lambda leaf: leaf + 100.0, samples.theta))
+    lost = samples._replace(theta=jax.tree.map(lambda leaf: leaf * jnp.nan, samples.theta))
+    assert refine(model, wild, rows, start=start).start_share > 0.9
+    refined = refine(model, lost, rows, start=start)
+    assert refined.start_share == pytest.approx(301 / 302, rel=1e-3), "one row of the prior for samples that are none"
+    assert "the warm start has 1.00 of each" in refined.note()
 
 
 def test_the_island_that_explains_the_rows_counts_most_and_the_score_gains():

@@ -26,8 +26,31 @@ def steps_per_epoch(num_data: int, batch_size: int) -> int:
 
 
 def epoch_order(key: Key, epoch: ArrayLike, num_data: int) -> Array:
-    """The epoch's permutation of the rows, `[num_data]`."""
-    return jax.random.permutation(jax.random.fold_in(key, epoch), _count(num_data, "num_data"))
+    r"""The epoch's permutation of the rows, `[num_data]`, without a sort, which is slow on the CPU (docs/speed.md).
+
+    The swap-or-not shuffle (Hoang, Morris and Rogaway, 2012): in each round every row i has a partner
+    $(k - i) \bmod N$, k drawn for the round, and one bit, the same for both, decides whether the two trade places. So
+    any number of rounds is a permutation, and where a row ends is off uniform by $2^{-\mathrm{rounds}}$ at most.
+    """
+    num_data = _count(num_data, "num_data")
+    rounds = 4 * num_data.bit_length() + 8
+    draws = jax.random.bits(jax.random.fold_in(key, epoch), (2, rounds), jnp.uint32)
+    sums, salts = (draws[0] % np.uint32(num_data)).astype(jnp.int32), draws[1]
+
+    def swap_or_not(i: Array, places: Array) -> Array:
+        partners = sums[i] - places
+        partners = jnp.where(partners < 0, partners + num_data, partners)
+        pairs = jnp.maximum(places, partners).astype(jnp.uint32)
+        return jnp.where(_mixed(pairs ^ salts[i]) >> np.uint32(31) == 1, partners, places)
+
+    return jax.lax.fori_loop(0, rounds, swap_or_not, jnp.arange(num_data, dtype=jnp.int32))
+
+
+def _mixed(bits: Array) -> Array:
+    """Every bit in, every bit out: two rounds of multiply and shift (MurmurHash3's finaliser)."""
+    bits = (bits ^ (bits >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    bits = (bits ^ (bits >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return bits ^ (bits >> np.uint32(16))
 
 
 def batch_indices(order: Array, step_in_epoch: ArrayLike, batch_size: int) -> Array:

@@ -29,7 +29,7 @@ from partbayes.estimators.networks import (
     check_prior_scale,
     check_stochastic,
 )
-from partbayes.estimators.predicting import chunks, over_chunks
+from partbayes.estimators.predicting import chunks, over_chunks, target_limits
 from partbayes.estimators.rows import Rows, as_batch, input_scaler, merge, split, weighted_scaler
 from partbayes.estimators.run import BY_RECIPE, Request, check_request, run
 from partbayes.model import Model
@@ -65,6 +65,7 @@ class PartialBNN(BaseEstimator):
 
     posterior_: Posterior
     x_scaler_: Whitener
+    y_limits_: np.ndarray | None = None
     stages_: list[Stage]
     notes_: list[str]
     n_iter_: int
@@ -116,6 +117,7 @@ class PartialBNN(BaseEstimator):
         )
         self._spec = spec
         self.x_scaler_ = x_scaler
+        self.y_limits_ = None if y_scaler is None else target_limits(y_scaler.transform(rows.y))
         # numpy only: what is learned can be pickled, sent to another process and read without JAX.
         self.posterior_ = jax.tree.map(np.asarray, trained.posterior)
         self.stages_ = list(trained.stages)
@@ -142,12 +144,13 @@ class PartialBNN(BaseEstimator):
     def _over_chunks(self, function: Callable[[Any], Tree], X: Any) -> Tree:
         """`function(mixture)` in standardised units, chunk by chunk, joined along the rows."""
         x = self._inputs(X)
-        return over_chunks(function, self._model(), self.posterior_, self.x_scaler_, x, self._spec.num_outputs)
+        outputs, limits = self._spec.num_outputs, self.y_limits_
+        return over_chunks(function, self._model(), self.posterior_, self.x_scaler_, x, outputs, limits)
 
     def _mixtures(self, X: Any) -> Iterator[tuple[Any, int]]:
         """The mixture of each chunk, in standardised units, and how many of its rows count."""
         x = self._inputs(X)
-        return chunks(self._model(), self.posterior_, self.x_scaler_, x, self._spec.num_outputs)
+        return chunks(self._model(), self.posterior_, self.x_scaler_, x, self._spec.num_outputs, self.y_limits_)
 
     def _whole(self, X: Any) -> GaussianMixture | CategoricalMixture:
         """One mixture over all rows, in standardised units."""

@@ -29,8 +29,8 @@ from partbayes.model import Model, paths
 from partbayes.runtime.stages import Stage
 from partbayes.types import Tree
 
-FORMAT_VERSION = 2
-"""Version 1 had no whitening, and islands that all count equally."""
+FORMAT_VERSION = 3
+"""Version 1 had no whitening, and islands that all count equally; version 2 had no limits for means."""
 
 ESTIMATORS: dict[str, type[PartialBNN]] = {
     "PartialBNNRegressor": PartialBNNRegressor,
@@ -55,6 +55,8 @@ def arrays_of(estimator: PartialBNN) -> dict[str, np.ndarray]:
         arrays["x_scaler/matrix"] = matrix
     if isinstance(estimator, PartialBNNRegressor):
         arrays |= _scaler_arrays("y_scaler", estimator.y_scaler_)
+        if estimator.y_limits_ is not None:
+            arrays["y_limits"] = estimator.y_limits_
     return {name: np.ascontiguousarray(values) for name, values in arrays.items()}
 
 
@@ -122,6 +124,7 @@ def restore(metadata: dict[str, Any], arrays: dict[str, np.ndarray], given: dict
         estimator.feature_names_in_ = _sized(np.array(schema["feature_names"], object), spec.num_inputs, "column names")
     if isinstance(estimator, PartialBNNRegressor):
         estimator.y_scaler_ = _scaler("y_scaler", arrays, spec.num_outputs)
+        estimator.y_limits_ = _limits(arrays, spec.num_outputs)
         estimator._one_target = bool(schema["one_target"])
     elif isinstance(estimator, PartialBNNClassifier):
         labels = np.array(schema["classes"]["values"], _label_type(schema["classes"]["type"]))
@@ -195,6 +198,15 @@ def _scaler(prefix: str, arrays: dict[str, np.ndarray], columns: int) -> Scaler:
 def _whitener(arrays: dict[str, np.ndarray], columns: int) -> Whitener:
     scaler, name = _scaler("x_scaler", arrays, columns), "x_scaler/matrix"
     return Whitener(*scaler, _array(arrays, name, (columns, columns)) if name in arrays else None)
+
+
+def _limits(arrays: dict[str, np.ndarray], outputs: int) -> np.ndarray | None:
+    if "y_limits" not in arrays:
+        return None
+    limits = _array(arrays, "y_limits", (2, outputs))
+    if not (limits[0] < limits[1]).all():
+        raise Damaged("its limits for means are not in order")
+    return limits
 
 
 def _array(arrays: dict[str, np.ndarray], name: str, shape: tuple[int, ...]) -> np.ndarray:

@@ -34,19 +34,25 @@ def over_chunks(
     scaler: Whitener,
     x: np.ndarray,
     num_outputs: int,
+    limits: np.ndarray | None = None,
 ) -> Tree:
     """`function(mixture)` of every chunk, joined along the rows, its first axis, as numpy arrays."""
     parts = [
         jax.tree.map(lambda leaf, used=used: np.asarray(leaf)[:used], function(mixture))
-        for mixture, used in chunks(model, posterior, scaler, x, num_outputs)
+        for mixture, used in chunks(model, posterior, scaler, x, num_outputs, limits)
     ]
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 
 def chunks(
-    model: Model, posterior: Posterior, scaler: Whitener, x: np.ndarray, num_outputs: int
+    model: Model,
+    posterior: Posterior,
+    scaler: Whitener,
+    x: np.ndarray,
+    num_outputs: int,
+    limits: np.ndarray | None = None,
 ) -> Iterator[tuple[GaussianMixture | CategoricalMixture, int]]:
-    """The mixture of each chunk, and how many of its rows count."""
+    """The mixture of each chunk, its components' means kept within `limits`, and how many of its rows count."""
     components = posterior.log_weights.size
     size = int(np.clip(CHUNK_NUMBERS // (components * num_outputs), 1, CHUNK_ROWS))
     on_device = jax.tree.map(jnp.asarray, posterior)
@@ -55,4 +61,24 @@ def chunks(
         # Filled up before anything is computed: how a matrix product rounds depends on the number of rows.
         filled = np.pad(rows, ((0, size - len(rows)), (0, 0)), mode="edge")
         white = scaler.transform(filled).astype(on_device.log_weights.dtype)
-        yield predictive(model, on_device, jnp.asarray(white)), len(rows)
+        yield _within(predictive(model, on_device, jnp.asarray(white)), limits), len(rows)
+
+
+def target_limits(y: np.ndarray) -> np.ndarray:
+    """How far a component's mean may go, `[2, outputs]`: the range of the targets, and half of it to either side.
+
+    A network goes on along a straight line however far an input lies outside of what it was trained on: one component
+    of hundreds may then be off by a hundred ranges, and the mixture's mean with it. Its spread is left as it is.
+    """
+    low, high = y.min(axis=0), y.max(axis=0)
+    margin = 0.5 * np.where(high > low, high - low, 1.0)
+    return np.stack([low - margin, high + margin])
+
+
+def _within(
+    mixture: GaussianMixture | CategoricalMixture, limits: np.ndarray | None
+) -> GaussianMixture | CategoricalMixture:
+    if limits is None or not isinstance(mixture, GaussianMixture):
+        return mixture
+    low, high = limits.astype(mixture.loc.dtype)
+    return mixture._replace(loc=jnp.clip(mixture.loc, low, high))

@@ -49,7 +49,8 @@ class PartialBNNRegressor(RegressorMixin, PartialBNN):
     - `random_state`, `verbose` (None: a progress bar where standard error is a terminal).
 
     After `fit`: `posterior_`, `stages_` (what was trained, with validation scores), `notes_` (what to know about it),
-    `n_iter_` (epochs in all), `training_seconds_`, `x_scaler_`, `y_scaler_`, `n_features_in_`, `feature_names_in_`.
+    `n_iter_` (epochs in all), `training_seconds_`, `x_scaler_`, `y_scaler_`, `y_limits_` (how far a component's
+    mean may go, standardised), `n_features_in_`, `feature_names_in_`.
     """
 
     y_scaler_: Scaler

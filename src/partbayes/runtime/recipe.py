@@ -8,8 +8,8 @@ r"""The default training: a warm-started ensemble of islands, whose stochastic p
 3. **Sampling.** The same with the step size frozen; the particles of several iterations are pooled.
 4. **Refinement.** The islands' shares and the level of the noise, given the particles (`runtime.refinement`).
 
-Where the sampled mixture has the worse validation score, the warm start's is refined in its place, and a note says so.
-Without sampling steps the warm start is all there is: a deep ensemble.
+Each island's warm start stays in it beside the samples, with the share that the validation rows give it. Without
+sampling steps the warm start is all there is: a deep ensemble.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple, get_args
 
 import jax
+import jax.numpy as jnp
 import optax
 
 from partbayes import smc
-from partbayes.algorithm import Algorithm, Posterior
+from partbayes import tree as tm
+from partbayes.algorithm import Algorithm
 from partbayes.baselines import map_estimate
 from partbayes.data.batching import steps_per_epoch
 from partbayes.errors import PartbayesError
@@ -41,7 +43,7 @@ REFINEMENT = "refinement"
 class Recipe(NamedTuple):
     """Plain numbers, so that a recipe can be written down and compared."""
 
-    islands: int = 60
+    islands: int = 80
     particles: int = 1
     """Per island and iteration."""
     epochs: int = 300
@@ -63,22 +65,25 @@ class Recipe(NamedTuple):
 
 
 class Shrinking(NamedTuple):
-    """A count that is full up to so many training rows, and beyond falls with their root, but not below `least`."""
+    """A count that is full up to so many training rows, and beyond falls with a power of them, not below `least`."""
 
     full_up_to: int
     least: int
+    power: float
 
     def __call__(self, full: int, num_data: int) -> int:
-        share = min(1.0, (self.full_up_to / num_data) ** 0.5)
+        share = min(1.0, (self.full_up_to / num_data) ** self.power)
         return min(full, max(self.least, round(share * full)))
 
 
 SHRINKING = {
-    "islands": Shrinking(3000, 20),
-    "adaptation_steps": Shrinking(300, 40),
-    "sampling_steps": Shrinking(300, 30),
+    "islands": Shrinking(3000, 20, 0.5),
+    "leapfrog_steps": Shrinking(1000, 10, 0.5),
+    "adaptation_steps": Shrinking(600, 20, 1.0),
+    "sampling_steps": Shrinking(600, 20, 1.0),
 }
-"""What is made less of on larger tables, where one step of one island costs in proportion to the rows."""
+"""What is made less of on larger tables, where one step of one island costs in proportion to the rows. Sampling gains
+most where rows are few; where they are many, an island's posterior is narrow, and another island gains more."""
 
 
 def recipe_for(
@@ -152,20 +157,11 @@ def train(
     sampled = stages.run(SAMPLING, key_sample, sampler, model, total, after=behind, resume=adapted.run, **moves)
     if validation is None:
         return stages.finish(sampled.posterior)
-    before, after = (stage.validation for stage in stages.done if stage.name in (WARM_START, SAMPLING))
-    if after <= before:
-        return _refined(stages, model, sampled.posterior, validation)
-    # nan is no improvement
-    scores = f"{before:.4g} to {after:.4g} nats"
-    worse = f"Sampling made the validation score worse ({scores}): the warm start's ensemble is used."
-    return _refined(stages, model, warm.posterior, validation, worse)
-
-
-def _refined(stages: Stages, model: Model, posterior: Posterior, validation: Batch, *notes: str) -> Trained:
     started = time.perf_counter()
-    refined = refine(model, posterior, validation)
+    still_there = jnp.flatnonzero(sampled.run.alive)
+    refined = refine(model, sampled.posterior, validation, start=tm.gather(warm.posterior, still_there))
     stages.record(REFINEMENT, 0, started, model, refined.posterior)
-    return stages.finish(refined.posterior, *notes, refined.note())
+    return stages.finish(refined.posterior, refined.note())
 
 
 # The same objects for the same settings, so that a second training compiles nothing.

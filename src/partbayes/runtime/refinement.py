@@ -1,8 +1,11 @@
 r"""Refinement: what suits the mixture of all islands, rather than each island alone, given the particles.
 
-Islands are trained one by one, but predict together. Two things can only be told of them together, and the validation
+Islands are trained one by one, but predict together. Some things can only be told of them together, and the validation
 rows tell:
 
+- **Start.** The point that an island's sampling set out from may stay in it as one more particle, with a share a of the
+  island's weight that is the same for all. Where the samples are the worse, a tends to one. It maximises the log score
+  together with the shares that follow, under a prior worth one row to either side.
 - **Shares.** Island k gets the share $p_k$ that maximises $\sum_n w_n \log \sum_k p_k\, p_k(y_n \mid x_n)$ (stacking of
   predictive distributions, Yao et al. 2018) under a Dirichlet prior worth a few rows for each island: with few
   validation rows the islands stay equal. The maximum is found by expectation and maximisation.
@@ -26,7 +29,10 @@ from partbayes.runtime.validation import mixture_log_prob
 from partbayes.types import Array, Batch
 
 PRIOR_ROWS = 5.0
-"""What the Dirichlet prior counts for, per island."""
+"""What the Dirichlet prior of the shares counts for, per island."""
+
+PRIOR_ROWS_OF_PARTS = 1.0
+"""The same for the parts of an island: there are two for all rows to tell apart, so few rows are clear."""
 
 ITERATIONS = 200
 """Of expectation and maximisation: shares of real tables no longer change in the third digit by then."""
@@ -39,7 +45,7 @@ STANDARD_ERRORS = 2.0
 FEWEST_ROWS = 30
 """Below so many rows their standard error is a guess itself, and the noise stays."""
 
-MOST_ROWS = 5_000
+MOST_ROWS = 1_000
 """Rows that the noise is judged by: their standard error is small enough."""
 
 
@@ -49,17 +55,24 @@ class Refined(NamedTuple):
     posterior: Posterior
     shares: np.ndarray
     noise_factor: float
+    start_share: float | None
 
     def note(self) -> str:
         """One sentence for people."""
-        shares = f"islands have shares from {self.shares.min():.3f} to {self.shares.max():.3f} of the mixture"
-        noise = "" if self.noise_factor == 1 else f", and the noise is {self.noise_factor:.2f} times as large"
-        return f"By the validation rows, the {len(self.shares)} {shares}{noise}."
+        parts = [f"the {len(self.shares)} islands have shares from {self.shares.min():.3f} to {self.shares.max():.3f}"]
+        if self.start_share is not None:
+            parts.append(f"the warm start has {self.start_share:.2f} of each, the samples the rest")
+        if self.noise_factor != 1:
+            parts.append(f"the noise is {self.noise_factor:.2f} times as large")
+        return f"By the validation rows, {', and '.join(parts)}."
 
 
-def refine(model: Model, posterior: Posterior, validation: Batch) -> Refined:
-    """Give the islands shares, and the noise its level."""
-    shares = _shares(_island_log_prob(model, posterior, validation), validation.weight)
+def refine(model: Model, posterior: Posterior, validation: Batch, start: Posterior | None = None) -> Refined:
+    """Give the islands shares, the noise its level, and `start`, the same islands before sampling, its part."""
+    pair = [posterior] if start is None else [start, posterior]
+    log_prob = jnp.stack([_island_log_prob(model, part, validation) for part in pair])
+    shares, parts = _shares(log_prob, validation.weight)
+    posterior = _joined(pair, parts)
     posterior = posterior._replace(log_weights=posterior.log_weights + jnp.log(len(shares) * shares)[:, None])
     shift = 0.0
     if model.shift_noise is not None:
@@ -68,7 +81,7 @@ def refine(model: Model, posterior: Posterior, validation: Batch) -> Refined:
         shift = _clear_shift(np.asarray(_shifted_log_prob(model, posterior, some), np.float64), np.asarray(some.weight))
     if shift != 0:
         posterior = shift_noise(model, posterior, jnp.asarray(shift, posterior.log_weights.dtype))
-    return Refined(posterior, np.asarray(shares), float(np.exp(shift)))
+    return Refined(posterior, np.asarray(shares), float(np.exp(shift)), None if start is None else float(parts[0]))
 
 
 def shift_noise(model: Model, posterior: Posterior, shift: Array) -> Posterior:
@@ -86,19 +99,34 @@ def _island_log_prob(model: Model, posterior: Posterior, batch: Batch) -> Array:
     return jax.lax.map(lambda island: mixture_log_prob(model, island, batch), posterior)
 
 
+def _joined(pair: list[Posterior], parts: Array) -> Posterior:
+    """The particles of both, island by island (ψ was held and is the same), each with its part of the weight."""
+    theta = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), *(one.theta for one in pair))
+    weights = [one.log_weights + jnp.log(part) for one, part in zip(pair, parts, strict=True)]
+    return pair[-1]._replace(theta=theta, log_weights=jnp.concatenate(weights, axis=1))
+
+
 @jax.jit
-def _shares(log_prob: Array, weight: Array) -> Array:
-    num_islands = log_prob.shape[0]
+def _shares(log_prob: Array, weight: Array) -> tuple[Array, Array]:
+    """Islands' shares `[K]` and their parts `[P]` for log densities `[P, K, M]`, both adding up to one."""
+    num_parts, num_islands, _ = log_prob.shape
     log_prob = jnp.where(jnp.isnan(log_prob), -jnp.inf, log_prob)
-    total = jnp.sum(weight) + PRIOR_ROWS * num_islands
+    rows = jnp.sum(weight)
 
-    def update(_, shares: Array) -> Array:
-        responsible = jax.nn.softmax(log_prob + jnp.log(shares)[:, None], axis=0)
-        # A row that no island can explain says nothing about them.
-        rows = jnp.where(jnp.isnan(responsible), 1.0 / num_islands, responsible)
-        return (rows @ weight + PRIOR_ROWS) / total
+    def update(_, now: tuple[Array, Array]) -> tuple[Array, Array]:
+        shares, parts = now
+        joint = log_prob + jnp.log(shares)[:, None] + jnp.log(parts)[:, None, None]
+        responsible = jax.nn.softmax(joint, axis=(0, 1))
+        # A row that nobody can explain says nothing about them.
+        responsible = jnp.where(jnp.isnan(responsible), 1.0 / (num_parts * num_islands), responsible)
+        counts = responsible @ weight
+        return (
+            (jnp.sum(counts, axis=0) + PRIOR_ROWS) / (rows + PRIOR_ROWS * num_islands),
+            (jnp.sum(counts, axis=1) + PRIOR_ROWS_OF_PARTS) / (rows + PRIOR_ROWS_OF_PARTS * num_parts),
+        )
 
-    return jax.lax.fori_loop(0, ITERATIONS, update, jnp.full(num_islands, 1.0 / num_islands, log_prob.dtype))
+    even = tuple(jnp.full(count, 1.0 / count, log_prob.dtype) for count in (num_islands, num_parts))
+    return jax.lax.fori_loop(0, ITERATIONS, update, even)
 
 
 @partial(jax.jit, static_argnames=("model",))
