@@ -126,6 +126,21 @@ def test_means_stay_near_the_targets_however_far_the_inputs_go(curve, regressor)
     assert (np.asarray(inside.loc) < high + margin).all() and (np.asarray(inside.loc) > low - margin).all()
 
 
+def test_any_number_of_the_recipe_may_be_given(curve, tmp_path):
+    options = {"hidden": (4,), "islands": 2, "epochs": 2, "random_state": 0, "effort": "quick"}
+    recipe = {"leapfrog_steps": 0, "adaptation_steps": 2, "sampling_steps": 4, "keep": 2}
+    model = PartialBNNRegressor(recipe=recipe, **options).fit(*curve)
+    assert [stage.epochs for stage in model.stages_[2:4]] == [2, 4]
+    assert model.posterior_.log_weights.shape == (2, 1 + 2)
+    model.save(tmp_path / "model")
+    assert PartialBNNRegressor.load(tmp_path / "model").recipe == recipe
+    for wrong in ({"leap_frogs": 3}, {"islands": 3}, {"keep": 0}, {"keep": "ten"}, {"weights": "none"}, [20]):
+        with pytest.raises(PartbayesError):
+            PartialBNNRegressor(recipe=wrong, **options).fit(*curve)
+    with pytest.raises(PartbayesError, match="follows none"):
+        PartialBNNRegressor("map", recipe=recipe).fit(*curve)
+
+
 def test_ten_rows_train_without_validation(curve, quickest):
     model = PartialBNNRegressor(**quickest).fit(curve.x[:10], curve.y[:10])
     assert np.isnan(model.stages_[0].validation)

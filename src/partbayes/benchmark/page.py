@@ -93,19 +93,19 @@ SHOWN = {"rmse": "RMSE", "nll": "NLL", "crps": "CRPS", "coverage_90": "90 % cove
 SHOWN_OF_CLASSES = {"accuracy": "accuracy", "nll": "NLL", "brier": "Brier", "ece": "ECE"}
 
 
-def _practice_lines(folder: Path, classes: bool) -> list[Line]:
+def _practice_lines(folder: Path, classes: bool, file: str = "practice.jsonl") -> list[Line]:
     """The lines of tables to predict a class of, or of the others."""
-    lines = read_lines(folder / "practice.jsonl")
+    lines = read_lines(folder / file)
     return [line for line in lines if ("accuracy" in line["metrics"]["mixture"]) == classes]
 
 
-def _practice_means(folder: Path, shown: dict[str, str]) -> str:
+def _practice_means(folder: Path, shown: dict[str, str], file: str = "practice.jsonl") -> str:
     """Means over seeds, a block per table."""
     rows = [
         f"| data set | method | seeds | {' | '.join(shown.values())} | seconds |",
         "|---|---|---|" + "---|" * (len(shown) + 1),
     ]
-    for (dataset, method), members in _groups(_practice_lines(folder, "accuracy" in shown)).items():
+    for (dataset, method), members in _groups(_practice_lines(folder, "accuracy" in shown, file)).items():
         means = [_mean(line["metrics"]["mixture"][metric] for line in members) for metric in shown]
         scores = " | ".join(
             f"{mean:.3f}" if "9" in name else f"{mean:.4f}" for name, mean in zip(shown, means, strict=True)
@@ -158,6 +158,7 @@ SECTIONS: dict[str, Callable[[Path], str]] = {
     "readings": _readings,
     "practice": partial(_practice_means, shown=SHOWN),
     "practice_paired": partial(_practice_paired, metrics=("rmse", "nll", "crps")),
+    "ablation": partial(_practice_means, shown=SHOWN, file="ablation.jsonl"),
     "classes": partial(_practice_means, shown=SHOWN_OF_CLASSES),
     "classes_paired": partial(_practice_paired, metrics=("nll", "ece")),
     "fidelity": _lines_as(fidelity_table, "fidelity.jsonl"),

@@ -41,9 +41,16 @@ OURS: dict[str, dict[str, Any]] = {
     },
     "swag": {"method": "swag"},
     "vi": {"method": "vi"},
+    # As many gradients (a random walk: densities) as the default's 20 leapfrog steps and the one before them.
+    "langevin": {"recipe": {"leapfrog_steps": 1, "adaptation_steps": 1000, "sampling_steps": 1000}},
+    "random_walk": {"recipe": {"leapfrog_steps": 0, "adaptation_steps": 1000, "sampling_steps": 1000}},
+    "no_warm_start": {"epochs": 2},
+    "one_island": {"islands": 1, "particles": 80},
+    "eight_islands": {"islands": 8, "particles": 10},
+    "eight_islands_smc": {"islands": 8, "particles": 10, "recipe": {"weights": "forward"}},
 }
-"""The default, what it would be without one of its parts, our deep ensembles (heteroscedastic, and with one noise
-level), and two baselines."""
+"""The default, what it would be without one of its parts or with another in its place, our deep ensembles
+(heteroscedastic, and with one noise level), and two baselines."""
 
 
 def practice_units(datasets: list[str], methods: list[str], seeds: int) -> list[Line]:

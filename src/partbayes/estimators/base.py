@@ -59,6 +59,7 @@ class PartialBNN(BaseEstimator):
     epochs: int | None
     batch_size: int | None
     learning_rate: float | None
+    recipe: dict[str, Any] | None
     validation_fraction: float
     random_state: Any
     verbose: Any

@@ -54,6 +54,7 @@ class PartialBNNClassifier(ClassifierMixin, PartialBNN):
         epochs=None,
         batch_size=None,
         learning_rate=None,
+        recipe=None,
         validation_fraction=0.1,
         random_state=None,
         verbose=None,
@@ -72,6 +73,7 @@ class PartialBNNClassifier(ClassifierMixin, PartialBNN):
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.recipe = recipe
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.verbose = verbose

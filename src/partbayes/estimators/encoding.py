@@ -225,6 +225,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
         items = [_plain(item) for item in value]
         return NotImplemented if any(item is NotImplemented for item in items) else items
+    if isinstance(value, dict):
+        items = {str(name): _plain(item) for name, item in value.items()}
+        return NotImplemented if NotImplemented in items.values() else items
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return NotImplemented

@@ -43,7 +43,8 @@ class PartialBNNRegressor(RegressorMixin, PartialBNN):
     - `prior_scale`: standard deviation of the prior of the stochastic parameters, or "fan_in".
     - `whiten`: turn the standardised inputs so that they no longer go together (`partbayes.data.whitening`).
     - `effort`: "quick", "standard" or "thorough"; `max_time` (seconds) ends training early; `epochs`, `batch_size` and
-      `learning_rate` overrule what follows from the effort.
+      `learning_rate` overrule what follows from the effort, and `recipe` any other number of the default training, by
+      its name in `partbayes.runtime.recipe.Recipe`: `recipe={"leapfrog_steps": 50}`.
     - `validation_fraction`: share of the rows that picks the best state, islands' shares and the noise's level (none
       below fifty rows).
     - `random_state`, `verbose` (None: a progress bar where standard error is a terminal).
@@ -74,6 +75,7 @@ class PartialBNNRegressor(RegressorMixin, PartialBNN):
         epochs=None,
         batch_size=None,
         learning_rate=None,
+        recipe=None,
         validation_fraction=0.1,
         random_state=None,
         verbose=None,
@@ -93,6 +95,7 @@ class PartialBNNRegressor(RegressorMixin, PartialBNN):
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.recipe = recipe
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.verbose = verbose

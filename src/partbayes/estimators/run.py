@@ -11,7 +11,7 @@ import numpy as np
 from partbayes.errors import PartbayesError
 from partbayes.estimators.methods import METHODS, STEPS, Plan, as_proposal, build_algorithm, make_plan
 from partbayes.model import Model
-from partbayes.runtime.recipe import recipe_for, train
+from partbayes.runtime.recipe import Recipe, recipe_for, train
 from partbayes.runtime.resumable import Checkpoint, check_folder
 from partbayes.runtime.stages import Stages, Trained
 from partbayes.types import Batch, Key
@@ -32,6 +32,7 @@ class Request(NamedTuple):
     epochs: Any
     batch_size: Any
     learning_rate: Any
+    recipe: Any
     verbose: Any
 
 
@@ -48,6 +49,7 @@ def check_request(request: Request) -> Request:
             raise PartbayesError(
                 "A proposal was given, but the default training moves by its own: leave it out, or use method='gohsmc'."
             )
+    _check_recipe(request)
     counts = {name: _count(name, getattr(request, name)) for name in ("islands", "particles", "epochs", "batch_size")}
     positive = {name: _positive(name, getattr(request, name)) for name in ("max_time", "learning_rate")}
     return request._replace(**counts, **positive)
@@ -76,7 +78,8 @@ def run(
         "checkpoint": checkpoint,
     }
     if request.method in BY_RECIPE:
-        recipe = recipe_for(request.effort, num_data, **overrules, **BY_RECIPE[request.method])
+        changes = {**(request.recipe or {}), **BY_RECIPE[request.method]}
+        recipe = recipe_for(request.effort, num_data, **overrules, **changes)
         return train(key, model, data, validation, recipe, **options)
     plan = make_plan(request.method, request.effort, num_data, proposal=request.proposal, **overrules)
     return _train_by(plan, key, model, data, validation, **options)
@@ -107,6 +110,18 @@ def _train_by(
         islands=plan.islands,
     )
     return stages.finish(result.posterior)
+
+
+def _check_recipe(request: Request) -> None:
+    if request.recipe is None:
+        return
+    if request.method not in BY_RECIPE:
+        raise PartbayesError(f"A recipe was given, but method {request.method!r} follows none: leave it out.")
+    # What the estimator has a parameter for is said there.
+    known = [name for name in Recipe._fields if name not in Request._fields]
+    if not isinstance(request.recipe, dict) or not set(request.recipe) <= set(known):
+        raise PartbayesError(f"recipe is {request.recipe!r}, but a dict with some of {', '.join(known)} is expected.")
+    recipe_for("standard", 1, **request.recipe)
 
 
 def check_count(name: str, value: Any) -> int:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from functools import lru_cache
+from numbers import Real
 from typing import Any, Literal, NamedTuple, get_args
 
 import jax
@@ -52,6 +53,7 @@ class Recipe(NamedTuple):
     learning_rate: float = 0.01
     """Adam's, at the start; it falls to zero along a cosine."""
     leapfrog_steps: int = 20
+    """Of one move; none makes a random walk of it."""
     adaptation_steps: int = 100
     sampling_steps: int = 100
     keep: int = 10
@@ -186,7 +188,7 @@ def _sampler(model: Model, num_data: int, recipe: Recipe) -> Algorithm:
         model,
         num_data,
         num_particles=recipe.particles,
-        proposal=smc.hmc(recipe.leapfrog_steps),
+        proposal=smc.hmc(recipe.leapfrog_steps) if recipe.leapfrog_steps else smc.random_walk(),
         lkernel=smc.asymptotic() if recipe.weights == "metropolis" else smc.forward_proposal(),
         denominator="same_batch",
         # Two particles have an effective size of at least one, so a threshold of one half would never be met.
@@ -210,8 +212,10 @@ def _check(recipe: Recipe) -> Recipe:
             f"The recipe's target_acceptance is {recipe.target_acceptance}, but a number between 0 and 1 is expected."
         )
     for name, value in recipe._asdict().items():
-        if isinstance(value, str):
+        if name == "weights":
             continue
-        if value < 0 or (value == 0 and name != "sampling_steps"):
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise PartbayesError(f"The recipe's {name} is {value!r}, but a number is expected.")
+        if value < 0 or (value == 0 and name not in ("sampling_steps", "leapfrog_steps")):
             raise PartbayesError(f"The recipe's {name} is {value}, but a positive number is needed.")
     return recipe
