@@ -121,7 +121,7 @@ def _check_recipe(request: Request) -> None:
     known = [name for name in Recipe._fields if name not in Request._fields]
     if not isinstance(request.recipe, dict) or not set(request.recipe) <= set(known):
         raise PartbayesError(f"recipe is {request.recipe!r}, but a dict with some of {', '.join(known)} is expected.")
-    recipe_for("standard", 1, **request.recipe)
+    recipe_for("standard", 1, particles=request.particles, **request.recipe)
 
 
 def check_count(name: str, value: Any) -> int:

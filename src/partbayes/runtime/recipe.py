@@ -207,10 +207,6 @@ def _check(recipe: Recipe) -> Recipe:
         raise PartbayesError(f"The recipe's weights are {recipe.weights!r}, but metropolis or forward is expected.")
     if recipe.weights == "forward" and recipe.particles < 2:
         raise PartbayesError("The recipe's weights are 'forward', but one particle cannot be weighed: use two or more.")
-    if not 0 < recipe.target_acceptance < 1:
-        raise PartbayesError(
-            f"The recipe's target_acceptance is {recipe.target_acceptance}, but a number between 0 and 1 is expected."
-        )
     for name, value in recipe._asdict().items():
         if name == "weights":
             continue
@@ -218,4 +214,8 @@ def _check(recipe: Recipe) -> Recipe:
             raise PartbayesError(f"The recipe's {name} is {value!r}, but a number is expected.")
         if value < 0 or (value == 0 and name not in ("sampling_steps", "leapfrog_steps")):
             raise PartbayesError(f"The recipe's {name} is {value}, but a positive number is needed.")
+    if not 0 < recipe.target_acceptance < 1:
+        raise PartbayesError(
+            f"The recipe's target_acceptance is {recipe.target_acceptance}, but a number between 0 and 1 is expected."
+        )
     return recipe
