@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from functools import lru_cache
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, get_args
 
 import jax
@@ -210,8 +210,9 @@ def _check(recipe: Recipe) -> Recipe:
     for name, value in recipe._asdict().items():
         if name == "weights":
             continue
-        if isinstance(value, bool) or not isinstance(value, Real):
-            raise PartbayesError(f"The recipe's {name} is {value!r}, but a number is expected.")
+        whole = isinstance(Recipe._field_defaults[name], int)
+        if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
+            raise PartbayesError(f"The recipe's {name} is {value!r}, but a {'whole ' * whole}number is expected.")
         if value < 0 or (value == 0 and name not in ("sampling_steps", "leapfrog_steps")):
             raise PartbayesError(f"The recipe's {name} is {value}, but a positive number is needed.")
     if not 0 < recipe.target_acceptance < 1:
