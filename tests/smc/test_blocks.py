@@ -24,7 +24,7 @@ def population(count, dim=8):
 
 def test_the_largest_array_of_a_block_fits():
     size = blocks.resolve_block_size("auto", wide, population(100), jnp.zeros((ROWS, 8)))
-    assert size == 10  # of 180,000 bytes each 11 would fit into 2 MiB, and 10 divide the population
+    assert size == 5  # of 180,000 bytes each, 5 fit into 900 KiB
     assert size * ROWS * WIDTH * 4 <= blocks.CACHE_BYTES
 
 
@@ -32,12 +32,12 @@ def test_arrays_inside_loops_and_compiled_functions_count():
     def looped(theta, batch):
         return jax.lax.fori_loop(0, 3, lambda _, total: total + jax.jit(wide)(theta, batch), 0.0)
 
-    assert blocks.resolve_block_size("auto", looped, population(100), jnp.zeros((ROWS, 8))) == 10
+    assert blocks.resolve_block_size("auto", looped, population(100), jnp.zeros((ROWS, 8))) == 5
 
 
 def test_more_rows_make_smaller_blocks_down_to_one_particle():
-    sizes = [blocks.resolve_block_size("auto", wide, population(100), jnp.zeros((m, 8))) for m in (1, 100, 300, 10**5)]
-    assert sizes == [100, 10, 2, 1]
+    sizes = [blocks.resolve_block_size("auto", wide, population(100), jnp.zeros((m, 8))) for m in (1, 100, 150, 10**5)]
+    assert sizes == [100, 5, 2, 1]
 
 
 @pytest.mark.parametrize(

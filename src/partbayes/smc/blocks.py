@@ -21,9 +21,9 @@ Carry = TypeVar("Carry")
 BlockSize: TypeAlias = int | Literal["auto"] | None
 """Particles per block; None is one block for all."""
 
-CACHE_BYTES = 2 * 2**20
-"""What a block's largest array may take: about one core's second-level cache in server processors.
-Much more sends every activation to main memory and back."""
+CACHE_BYTES = 900 * 2**10
+"""What a block's largest array may take: a little less than half of one core's second-level cache in server processors,
+since a pass reads one such array while it writes another. Much more sends every activation to main memory and back."""
 
 
 def check_block_size(block_size: BlockSize) -> BlockSize:
