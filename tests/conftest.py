@@ -15,7 +15,9 @@ It does not see a key that is closed over inside `vmap` (every element gets the 
 
 from __future__ import annotations
 
+import atexit
 import os
+import tempfile
 
 # Before jax is imported: it reads the platform once.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -32,6 +34,15 @@ import pytest
 jax.config.update("jax_debug_key_reuse", True)
 # Hundreds of small programs are compiled here, most for a few steps: cheap code from the compiler halves the time.
 jax.config.update("jax_disable_most_optimizations", True)
+
+# Workers and modules compile many of the same programs: what one has compiled, the others read. The folder is this
+# run's alone and goes with it, so that nothing depends on what an earlier run left behind.
+if "PARTBAYES_TESTS_COMPILED" not in os.environ:  # the first process; workers inherit it
+    _folder = tempfile.TemporaryDirectory(prefix="partbayes-tests-")
+    atexit.register(_folder.cleanup)
+    os.environ["PARTBAYES_TESTS_COMPILED"] = _folder.name
+jax.config.update("jax_compilation_cache_dir", os.environ["PARTBAYES_TESTS_COMPILED"])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 
 # No deadline: the first example compiles. Derandomised: a test gives the same answer every time.
 hypothesis.settings.register_profile("partbayes", deadline=None, derandomize=True)
