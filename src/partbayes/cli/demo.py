@@ -30,7 +30,7 @@ def demo(
 
     console = Console()
     console.print(
-        "Concrete: compressive strength from the mix, 618 rows to learn from. Sixty networks, first layer sampled."
+        "Concrete: compressive strength from the mix, 618 rows to learn from. Eighty networks, first layer sampled."
     )
     result = run_demo(output, seed=seed, progress=False if quiet else None)
     console.print(predictions_table(result.mixture, result.splits.test.y, unit="MPa"))
