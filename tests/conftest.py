@@ -22,6 +22,9 @@ import tempfile
 # Before jax is imported: it reads the platform once.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Hundreds of small programs are compiled here, most for a few steps: cheap code from the compiler (see also
+# `jax_disable_most_optimizations` below) takes a fraction of the time. Commands that tests start inherit this.
+os.environ["XLA_FLAGS"] = f"--xla_cpu_use_fusion_emitters=false {os.environ.get('XLA_FLAGS', '')}"
 
 from collections.abc import Callable, Iterator
 from importlib.resources import files
@@ -32,7 +35,6 @@ import jax
 import pytest
 
 jax.config.update("jax_debug_key_reuse", True)
-# Hundreds of small programs are compiled here, most for a few steps: cheap code from the compiler halves the time.
 jax.config.update("jax_disable_most_optimizations", True)
 
 # Workers and modules compile many of the same programs: what one has compiled, the others read. The folder is this

@@ -39,7 +39,7 @@ def test_shares_are_the_penalised_optimum(num_rows):
     log_prob = rng.normal(size=(2, 4, num_rows)) + np.array([0.0, 0.1, -0.5, -30.0])[:, None]
     log_prob[1] -= 0.4
     weight = rng.uniform(0.5, 2.0, size=num_rows)
-    shares, parts = refinement._shares(jnp.asarray(log_prob), jnp.asarray(weight))
+    shares, parts = refinement._shares(list(jnp.asarray(log_prob)), jnp.asarray(weight))
 
     def loss(free):
         log_share, log_part = np.log(softmax(free[:4])), np.log(softmax(free[4:]))

@@ -24,7 +24,7 @@ from partbayes.errors import PartbayesError
 from partbayes.estimators import PartialBNNClassifier, PartialBNNRegressor
 from partbayes.predict import CategoricalMixture, GaussianMixture, classification_metrics, regression_metrics
 
-MEMBERS = (20, 60, 80, 120, 160, 300)
+MEMBERS = (20, 60, 80, 120, 160, 300, 600)
 """Sizes of our deep ensembles."""
 
 OURS: dict[str, dict[str, Any]] = {

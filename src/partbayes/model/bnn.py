@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple, Protocol
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 
 from partbayes.model.likelihoods import Categorical, Gaussian, Likelihood, LogProb
 from partbayes.model.networks import Network
@@ -70,8 +72,7 @@ def partial_bnn(
     (`stochastic=["network/layers/0", "likelihood"]`). "first" and "last" look at the network's layers.
     """
     prior = normal_prior() if prior is None else prior
-    # A trial draw shows the tree's structure and its static leaves; its numbers are not used.
-    example = _init_tree(jax.random.key(0), network, likelihood)
+    example = _example_tree(network, likelihood)
     if stochastic in ("first", "last"):
         inside = select(stochastic, example["network"])
         predicate = partial(_in_network, inside=inside)
@@ -116,6 +117,19 @@ def partial_bnn(
 
 def _init_tree(key: Key, network: Network, likelihood: Likelihood) -> Tree:
     return {"network": network.init(key), "likelihood": likelihood.init()}
+
+
+def _example_tree(network: Network, likelihood: Likelihood) -> Tree:
+    """The structure of the parameters and all that is no parameter. Drawing them to see it would cost seconds, so they
+    are zero here, unless there are other arrays among them, whose numbers count (buffers of integers)."""
+    draw = partial(_init_tree, jax.random.key(0), network, likelihood)
+    outline = eqx.filter_eval_shape(draw)
+    arrays = [leaf for leaf in jax.tree.leaves(outline) if isinstance(leaf, jax.ShapeDtypeStruct)]
+    if not all(jnp.issubdtype(leaf.dtype, jnp.inexact) for leaf in arrays):
+        return draw()
+    return jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf, outline
+    )
 
 
 def _or_in_likelihood(path: str, leaf: Array, *, chosen) -> bool:

@@ -15,26 +15,28 @@ sampling steps the warm start is all there is: a deep ensemble.
 from __future__ import annotations
 
 import time
-from functools import lru_cache
+from functools import lru_cache, partial
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from partbayes import smc
 from partbayes import tree as tm
-from partbayes.algorithm import Algorithm
+from partbayes.algorithm import Algorithm, Posterior
 from partbayes.baselines import map_estimate
 from partbayes.data.batching import steps_per_epoch
 from partbayes.errors import PartbayesError
 from partbayes.model import Model
+from partbayes.model.anchored import Anchored, anchored, slope_of_all
 from partbayes.runtime.refinement import refine
 from partbayes.runtime.resumable import Checkpoint, check_folder
 from partbayes.runtime.stages import Stages, Trained, from_point
 from partbayes.training import gohsmc, pooled
-from partbayes.types import Batch, Key
+from partbayes.types import Batch, Key, Tree
 
 Effort = Literal["quick", "standard", "thorough"]
 LEVEL_START, WARM_START, ADAPTATION, SAMPLING = "level start", "warm start", "adaptation", "sampling"
@@ -63,7 +65,8 @@ class Recipe(NamedTuple):
     """Moves that are accepted or rejected, with equal weights (the asymptotic L-kernel), or always made and weighed
     (the forward-proposal L-kernel)."""
     move_rows: int = 20_000
-    """Rows that one move sees: all, or a fresh batch of so many where there are more."""
+    """Rows that one move sees: all, or a fresh batch of so many where there are more, whose likelihood is then anchored
+    at the warm start (`model.anchored`)."""
 
 
 class Shrinking(NamedTuple):
@@ -150,20 +153,33 @@ def train(
         "folder": SAMPLING,
         **from_point(warm.posterior),
     }
-    sampler = _sampler(model, stages.num_data, recipe)
+    plain = model
+    if recipe.move_rows < stages.num_data:
+        model = _anchored(model, stages.num_data)
+        theta, psi = moves["params"]
+        moves["params"] = theta, Anchored(psi, theta, _slopes(plain, theta, psi, data, recipe.move_rows))
+    sampler = sampler_for(model, stages.num_data, recipe)
     per_epoch = steps_per_epoch(stages.num_data, moves["batch_size"])
     adapting = -(-recipe.adaptation_steps // per_epoch)
     total = adapting + -(-recipe.sampling_steps // per_epoch)
     adapted = stages.run(ADAPTATION, key_sample, sampler, model, adapting, share=0.7, **moves)
     behind = min(adapting, int(adapted.run.step) // per_epoch)  # a restored run may be further on
     sampled = stages.run(SAMPLING, key_sample, sampler, model, total, after=behind, resume=adapted.run, **moves)
+    posterior = sampled.posterior
+    if model is not plain:
+        posterior = posterior._replace(psi=posterior.psi.psi)
     if validation is None:
-        return stages.finish(sampled.posterior)
+        return stages.finish(posterior)
     started = time.perf_counter()
-    still_there = jnp.flatnonzero(sampled.run.alive)
-    refined = refine(model, sampled.posterior, validation, start=tm.gather(warm.posterior, still_there))
-    stages.record(REFINEMENT, 0, started, model, refined.posterior)
+    begun = _without(warm.posterior, np.asarray(sampled.run.alive))
+    refined = refine(plain, posterior, validation, start=begun)
+    stages.record(REFINEMENT, 0, started, plain, refined.posterior)
     return stages.finish(refined.posterior, refined.note())
+
+
+def _without(posterior: Posterior, alive: np.ndarray) -> Posterior:
+    """The islands that are still there."""
+    return posterior if alive.all() else tm.gather(posterior, jnp.asarray(np.flatnonzero(alive)))
 
 
 # The same objects for the same settings, so that a second training compiles nothing.
@@ -175,6 +191,17 @@ def _level_model(model: Model) -> Model | None:
     return None if level is None else model._replace(log_likelihood=level, level_log_likelihood=None)
 
 
+@lru_cache(maxsize=32)
+def _anchored(model: Model, num_data: int) -> Model:
+    return anchored(model, num_data)
+
+
+@partial(jax.jit, static_argnames=("model", "rows"))
+def _slopes(model: Model, theta: Tree, psi: Tree, data: Batch, rows: int) -> Tree:
+    """Of all rows, for each island, one after another."""
+    return jax.lax.map(lambda point: slope_of_all(model, *point, data, rows), (theta, psi))
+
+
 @lru_cache(maxsize=64)
 def _climber(model: Model, num_data: int, recipe: Recipe, epochs: int) -> Algorithm:
     num_steps = epochs * steps_per_epoch(num_data, recipe.batch_size)
@@ -183,7 +210,7 @@ def _climber(model: Model, num_data: int, recipe: Recipe, epochs: int) -> Algori
 
 
 @lru_cache(maxsize=32)
-def _sampler(model: Model, num_data: int, recipe: Recipe) -> Algorithm:
+def sampler_for(model: Model, num_data: int, recipe: Recipe) -> Algorithm:
     sampler = gohsmc(
         model,
         num_data,

@@ -25,7 +25,7 @@ import numpy as np
 
 from partbayes.algorithm import Posterior
 from partbayes.model import Model
-from partbayes.runtime.validation import mixture_log_prob
+from partbayes.runtime.validation import island_log_prob
 from partbayes.types import Array, Batch
 
 PRIOR_ROWS = 5.0
@@ -70,10 +70,8 @@ class Refined(NamedTuple):
 def refine(model: Model, posterior: Posterior, validation: Batch, start: Posterior | None = None) -> Refined:
     """Give the islands shares, the noise its level, and `start`, the same islands before sampling, its part."""
     pair = [posterior] if start is None else [start, posterior]
-    log_prob = jnp.stack([_island_log_prob(model, part, validation) for part in pair])
-    shares, parts = _shares(log_prob, validation.weight)
-    posterior = _joined(pair, parts)
-    posterior = posterior._replace(log_weights=posterior.log_weights + jnp.log(len(shares) * shares)[:, None])
+    shares, parts = _shares([island_log_prob(model, part, validation) for part in pair], validation.weight)
+    posterior = _joined(pair, shares, parts)
     shift = 0.0
     if model.shift_noise is not None:
         every = -(-validation.x.shape[0] // MOST_ROWS)
@@ -93,22 +91,20 @@ def shift_noise(model: Model, posterior: Posterior, shift: Array) -> Posterior:
     return posterior._replace(theta=theta, psi=psi)
 
 
-@partial(jax.jit, static_argnames=("model",))
-def _island_log_prob(model: Model, posterior: Posterior, batch: Batch) -> Array:
-    """`[K, M]`."""
-    return jax.lax.map(lambda island: mixture_log_prob(model, island, batch), posterior)
-
-
-def _joined(pair: list[Posterior], parts: Array) -> Posterior:
-    """The particles of both, island by island (ψ was held and is the same), each with its part of the weight."""
+@jax.jit
+def _joined(pair: list[Posterior], shares: Array, parts: Array) -> Posterior:
+    """The particles of both, island by island (ψ was held and is the same), each with its part of its island's share:
+    weights add up to one in an island whose share is even."""
     theta = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), *(one.theta for one in pair))
     weights = [one.log_weights + jnp.log(part) for one, part in zip(pair, parts, strict=True)]
-    return pair[-1]._replace(theta=theta, log_weights=jnp.concatenate(weights, axis=1))
+    log_weights = jnp.concatenate(weights, axis=1) + jnp.log(len(shares) * shares)[:, None]
+    return pair[-1]._replace(theta=theta, log_weights=log_weights)
 
 
 @jax.jit
-def _shares(log_prob: Array, weight: Array) -> tuple[Array, Array]:
-    """Islands' shares `[K]` and their parts `[P]` for log densities `[P, K, M]`, both adding up to one."""
+def _shares(log_probs: list[Array], weight: Array) -> tuple[Array, Array]:
+    """Islands' shares `[K]` and their parts `[P]` for P log densities `[K, M]`, both adding up to one."""
+    log_prob = jnp.stack(log_probs)
     num_parts, num_islands, _ = log_prob.shape
     log_prob = jnp.where(jnp.isnan(log_prob), -jnp.inf, log_prob)
     rows = jnp.sum(weight)
@@ -134,7 +130,7 @@ def _shifted_log_prob(model: Model, posterior: Posterior, batch: Batch) -> Array
     """Each row's log score under each of the shifts, `[shifts, M]`."""
 
     def one(shift: Array) -> Array:
-        islands = _island_log_prob(model, shift_noise(model, posterior, shift), batch)
+        islands = island_log_prob(model, shift_noise(model, posterior, shift), batch)
         return jax.nn.logsumexp(islands, axis=0) - jnp.log(islands.shape[0])
 
     return jax.lax.map(one, jnp.asarray(SHIFTS, posterior.log_weights.dtype))

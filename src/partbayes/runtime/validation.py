@@ -21,11 +21,21 @@ def mixture_nll(model: Model, posterior: Posterior, batch: Batch) -> Array:
     return mean_nll(mixture_log_prob(model, posterior, batch), batch)
 
 
-@partial(jax.jit, static_argnames=("model",))
 def islands_nll(model: Model, posterior: Posterior, batch: Batch) -> Array:
     """The same for the mixture of all islands, by their shares."""
-    log_prob = jax.lax.map(lambda island: mixture_log_prob(model, island, batch), posterior)
-    return mean_nll(joint_log_prob(log_prob, jnp.ones(log_prob.shape[0], bool))[0], batch)
+    return _joint_nll(island_log_prob(model, posterior, batch), batch.weight)
+
+
+@partial(jax.jit, static_argnames=("model",))
+def island_log_prob(model: Model, posterior: Posterior, batch: Batch) -> Array:
+    """Each row's log density by each island, `[K, M]`. One program for all who ask."""
+    return jax.lax.map(lambda island: mixture_log_prob(model, island, batch), posterior)
+
+
+@jax.jit
+def _joint_nll(log_prob: Array, weight: Array) -> Array:
+    joint = joint_log_prob(log_prob, jnp.ones(log_prob.shape[0], bool))[0]
+    return -jnp.sum(weight * joint) / jnp.sum(weight)
 
 
 def mixture_log_prob(model: Model, posterior: Posterior, batch: Batch) -> Array:
