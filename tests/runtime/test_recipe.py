@@ -11,7 +11,7 @@ from problems import small_network, trees_equal
 
 from partbayes.errors import PartbayesError
 from partbayes.runtime import resumable
-from partbayes.runtime.recipe import SHRINKING, Recipe, recipe_for, train
+from partbayes.runtime.recipe import SAMPLED_UP_TO, SHRINKING, Recipe, recipe_for, train
 from partbayes.runtime.resumable import Checkpoint
 from partbayes.types import Batch
 
@@ -53,10 +53,15 @@ def test_a_noise_that_differs_between_rows_starts_level():
     assert [stage.epochs for stage in result.stages] == [3, 3, 6, 6, 0]
 
 
-def test_without_sampling_steps_it_is_a_deep_ensemble():
-    result = train(jax.random.key(0), MODEL, TRAIN, VALIDATION, SMALL._replace(sampling_steps=0), progress=False)
+def test_without_sampling_and_refinement_it_is_a_deep_ensemble():
+    alone = SMALL._replace(sampling_steps=0, refine=False)
+    result = train(jax.random.key(0), MODEL, TRAIN, VALIDATION, alone, progress=False)
     assert [stage.name for stage in result.stages] == ["warm start"]
     assert result.posterior.log_weights.shape == (2, 1)
+    refined = train(jax.random.key(0), MODEL, TRAIN, VALIDATION, alone._replace(refine=True), progress=False)
+    assert [stage.name for stage in refined.stages] == ["warm start", "refinement"]
+    assert trees_equal(refined.posterior.psi, result.posterior.psi)
+    assert np.exp(np.asarray(refined.posterior.log_weights)).sum() == pytest.approx(2.0, abs=1e-5)
 
 
 def test_without_validation_the_sampled_posterior_is_used():
@@ -67,7 +72,8 @@ def test_without_validation_the_sampled_posterior_is_used():
 
 def test_the_warm_start_is_the_first_particle_of_each_island(whole):
     """Its share, and how it comes by it, is tested with the refinement."""
-    ensemble = train(jax.random.key(0), MODEL, TRAIN, VALIDATION, SMALL._replace(sampling_steps=0), progress=False)
+    alone = SMALL._replace(sampling_steps=0, refine=False)
+    ensemble = train(jax.random.key(0), MODEL, TRAIN, VALIDATION, alone, progress=False)
     weights = [result.posterior.theta["network"]["layers"][0]["weight"][:, 0] for result in (whole, ensemble)]
     np.testing.assert_array_equal(*weights)
     assert any("the warm start has" in note for note in whole.notes)
@@ -120,9 +126,14 @@ def test_time_is_kept(whole):
 def test_recipes_fit_the_table():
     assert recipe_for("standard", 600) == Recipe()
     assert recipe_for("standard", 1_200).sampling_steps == Recipe().sampling_steps // 2
-    assert recipe_for("standard", 10**6).sampling_steps == SHRINKING["sampling_steps"].least
+    assert recipe_for("thorough", 10**6).sampling_steps == SHRINKING["sampling_steps"].least
     assert recipe_for("standard", 4_000).leapfrog_steps == Recipe().leapfrog_steps // 2
-    assert recipe_for("standard", 12_000).islands == Recipe().islands // 2
+    assert recipe_for("standard", SAMPLED_UP_TO).islands == Recipe().islands
+    beyond = recipe_for("standard", SAMPLED_UP_TO + 1)
+    assert (beyond.sampling_steps, beyond.islands) == (0, 2 * Recipe().islands), "more islands in place of sampling"
+    assert recipe_for("standard", 12_000).islands == Recipe().islands
+    assert recipe_for("standard", 12_000, particles=2).islands == Recipe().islands // 2, "asks for sampling"
+    assert recipe_for("standard", 12_000, islands=7, epochs=9).sampling_steps == 0
     assert recipe_for("standard", 10**6, sampling_steps=7).sampling_steps == 7
     large = recipe_for("standard", 1_000_000)
     assert large.epochs * (1_000_000 / large.batch_size) <= 110_000

@@ -30,9 +30,9 @@ class PartialBNNRegressor(RegressorMixin, PartialBNN):
     Inputs are whitened and targets standardised inside, and everything comes back in the target's own units. The
     defaults need no tuning from a hundred to a million rows.
 
-    - `method`: "default" trains a deep ensemble and then samples its stochastic layer (`partbayes.runtime.recipe`);
-      or "ensemble" (without the sampling), "gohsmc", "ohsmc", "sgsmc", "smc_pbnn", "vi", "sghmc", "swag", "svgd",
-      "map".
+    - `method`: "default" trains a deep ensemble, samples its stochastic layer (up to some thousand rows; beyond, more
+      networks gain more) and refines the mixture (`partbayes.runtime.recipe`); or "ensemble" (only the first of these),
+      "gohsmc", "ohsmc", "sgsmc", "smc_pbnn", "vi", "sghmc", "swag", "svgd", "map".
     - `proposal`: how particles move, for methods that leave it open: a name ("langevin", "hmc", "random_walk", "nuts",
       "nuts_adjusted", "chees", "second_order") or any `partbayes.smc` proposal.
     - `stochastic`: what is random: "first", "last", "all", path prefixes, or a predicate on (path, leaf).

@@ -16,7 +16,7 @@ from partbayes.runtime.resumable import Checkpoint, check_folder
 from partbayes.runtime.stages import Stages, Trained
 from partbayes.types import Batch, Key
 
-BY_RECIPE: dict[str, dict[str, int]] = {"default": {}, "ensemble": {"sampling_steps": 0}}
+BY_RECIPE: dict[str, dict[str, Any]] = {"default": {}, "ensemble": {"sampling_steps": 0, "refine": False}}
 """Methods that follow the recipe, and what they change in it: a deep ensemble is its warm start alone."""
 
 

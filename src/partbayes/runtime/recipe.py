@@ -8,8 +8,8 @@ r"""The default training: a warm-started ensemble of islands, whose stochastic p
 3. **Sampling.** The same with the step size frozen; the particles of several iterations are pooled.
 4. **Refinement.** The islands' shares and the level of the noise, given the particles (`runtime.refinement`).
 
-Each island's warm start stays in it beside the samples, with the share that the validation rows give it. Without
-sampling steps the warm start is all there is: a deep ensemble.
+Each island's warm start stays in it beside the samples, with the share that the validation rows give it. Larger tables
+get more islands in place of sampling (`SAMPLED_UP_TO`). The warm start alone, not refined, is a deep ensemble.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class Recipe(NamedTuple):
     move_rows: int = 20_000
     """Rows that one move sees: all, or a fresh batch of so many where there are more, whose likelihood is then anchored
     at the warm start (`model.anchored`)."""
+    refine: bool = True
 
 
 class Shrinking(NamedTuple):
@@ -91,6 +92,13 @@ SHRINKING = {
 most where rows are few; where they are many, an island's posterior is narrow, and another island gains more."""
 
 
+SAMPLED_UP_TO = 2_400
+"""Training rows up to which sampling gains more than what takes as long, twice the islands. Beyond, islands alone are
+trained, unless the effort is thorough or something about sampling is asked for."""
+
+ABOUT_SAMPLING = frozenset(Recipe._fields) - {"islands", "epochs", "batch_size", "learning_rate", "refine"}
+
+
 def recipe_for(
     effort: str, num_data: int, *, islands: int | None = None, particles: int | None = None, **changes: Any
 ) -> Recipe:
@@ -107,8 +115,10 @@ def recipe_for(
     epochs = max(3, min(recipe.epochs, 100_000 // steps_per_epoch(num_data, batch_size)))
     given = {"islands": islands, "particles": particles, **changes}
     counts = {name: shrink(getattr(recipe, name), num_data) for name, shrink in SHRINKING.items()}
-    sized = recipe._replace(batch_size=batch_size, epochs=epochs, **counts)
-    return _check(sized._replace(**{name: value for name, value in given.items() if value is not None}))
+    given = {name: value for name, value in given.items() if value is not None}
+    if num_data > SAMPLED_UP_TO and effort != "thorough" and not ABOUT_SAMPLING & set(given):
+        counts |= {"sampling_steps": 0, "islands": 2 * counts["islands"]}
+    return _check(recipe._replace(batch_size=batch_size, epochs=epochs, **counts)._replace(**given))
 
 
 def train(
@@ -135,46 +145,53 @@ def train(
         # The best epoch by validation is kept, and none is left out: a rate that falls to zero gains most at the end.
         "select": "joint",
     }
+    # The moves that follow take most of the time there is.
+    level_share, warm_share = (0.15, 0.3) if recipe.sampling_steps > 0 else (0.5, 1.0)
     epochs = recipe.epochs
     if (level := _level_model(model)) is not None:
         epochs = -(-recipe.epochs // 2)
         algorithm = _climber(level, stages.num_data, recipe, epochs)
-        found = stages.run(LEVEL_START, key_level, algorithm, level, epochs, share=0.15, **climb)
+        found = stages.run(LEVEL_START, key_level, algorithm, level, epochs, share=level_share, **climb)
         climb |= from_point(found.posterior)
     algorithm = _climber(model, stages.num_data, recipe, epochs)
-    warm = stages.run(WARM_START, key_warm, algorithm, model, epochs, share=0.3, **climb)
-    if recipe.sampling_steps == 0:
-        return stages.finish(warm.posterior)
+    warm = stages.run(WARM_START, key_warm, algorithm, model, epochs, share=warm_share, **climb)
+    begun, posterior = None, warm.posterior
+    if recipe.sampling_steps > 0:
+        begun, posterior = _sample(key_sample, model, stages, data, warm.posterior, recipe)
+    if validation is None or not recipe.refine:
+        return stages.finish(posterior)
+    started = time.perf_counter()
+    refined = refine(model, posterior, validation, start=begun)
+    stages.record(REFINEMENT, 0, started, model, refined.posterior)
+    return stages.finish(refined.posterior, refined.note())
 
+
+def _sample(
+    key: Key, model: Model, stages: Stages, data: Batch, warm: Posterior, recipe: Recipe
+) -> tuple[Posterior, Posterior]:
+    """Adaptation and sampling: where the islands that came through set out from, and their samples."""
     # Climbing may overfit and is judged on the validation rows; moves sample what they sample.
     moves: dict[str, Any] = {
         "batch_size": min(recipe.move_rows, stages.num_data),
         "validate": False,
         "folder": SAMPLING,
-        **from_point(warm.posterior),
+        **from_point(warm),
     }
-    plain = model
-    if recipe.move_rows < stages.num_data:
-        model = _anchored(model, stages.num_data)
+    if on_batches := recipe.move_rows < stages.num_data:
         theta, psi = moves["params"]
-        moves["params"] = theta, Anchored(psi, theta, _slopes(plain, theta, psi, data, recipe.move_rows))
+        moves["params"] = theta, Anchored(psi, theta, _slopes(model, theta, psi, data, recipe.move_rows))
+        model = _anchored(model, stages.num_data)
     sampler = sampler_for(model, stages.num_data, recipe)
     per_epoch = steps_per_epoch(stages.num_data, moves["batch_size"])
     adapting = -(-recipe.adaptation_steps // per_epoch)
     total = adapting + -(-recipe.sampling_steps // per_epoch)
-    adapted = stages.run(ADAPTATION, key_sample, sampler, model, adapting, share=0.7, **moves)
+    adapted = stages.run(ADAPTATION, key, sampler, model, adapting, share=0.7, **moves)
     behind = min(adapting, int(adapted.run.step) // per_epoch)  # a restored run may be further on
-    sampled = stages.run(SAMPLING, key_sample, sampler, model, total, after=behind, resume=adapted.run, **moves)
-    posterior = sampled.posterior
-    if model is not plain:
-        posterior = posterior._replace(psi=posterior.psi.psi)
-    if validation is None:
-        return stages.finish(posterior)
-    started = time.perf_counter()
-    begun = _without(warm.posterior, np.asarray(sampled.run.alive))
-    refined = refine(plain, posterior, validation, start=begun)
-    stages.record(REFINEMENT, 0, started, plain, refined.posterior)
-    return stages.finish(refined.posterior, refined.note())
+    sampled = stages.run(SAMPLING, key, sampler, model, total, after=behind, resume=adapted.run, **moves)
+    samples = sampled.posterior
+    if on_batches:
+        samples = samples._replace(psi=samples.psi.psi)
+    return _without(warm, np.asarray(sampled.run.alive)), samples
 
 
 def _without(posterior: Posterior, alive: np.ndarray) -> Posterior:
@@ -234,8 +251,10 @@ def _check(recipe: Recipe) -> Recipe:
         raise PartbayesError(f"The recipe's weights are {recipe.weights!r}, but metropolis or forward is expected.")
     if recipe.weights == "forward" and recipe.particles < 2:
         raise PartbayesError("The recipe's weights are 'forward', but one particle cannot be weighed: use two or more.")
+    if not isinstance(recipe.refine, bool):
+        raise PartbayesError(f"The recipe's refine is {recipe.refine!r}, but True or False is expected.")
     for name, value in recipe._asdict().items():
-        if name == "weights":
+        if name in ("weights", "refine"):
             continue
         whole = isinstance(Recipe._field_defaults[name], int)
         if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
