@@ -79,7 +79,7 @@ def _run(model: Model, warm: Posterior, data: Batch, rows: int, seed: int, low: 
     if low:
         used = anchored(model, num_data)
         theta, psi = options["params"]
-        slope = jax.lax.map(lambda point: slope_of_all(model, *point, data, num_data), (theta, psi))
+        slope = jax.lax.map(lambda point: slope_of_all(model, point[0], point[1], data, num_data), (theta, psi))
         options["params"] = theta, Anchored(psi, theta, slope)
     recipe = recipe_for("standard", num_data, islands=ISLANDS)._replace(
         leapfrog_steps=20, adaptation_steps=ADAPTATION, sampling_steps=SAMPLING, keep=SAMPLING // 5

@@ -216,7 +216,7 @@ def _anchored(model: Model, num_data: int) -> Model:
 @partial(jax.jit, static_argnames=("model", "rows"))
 def _slopes(model: Model, theta: Tree, psi: Tree, data: Batch, rows: int) -> Tree:
     """Of all rows, for each island, one after another."""
-    return jax.lax.map(lambda point: slope_of_all(model, *point, data, rows), (theta, psi))
+    return jax.lax.map(lambda point: slope_of_all(model, point[0], point[1], data, rows), (theta, psi))
 
 
 @lru_cache(maxsize=64)
