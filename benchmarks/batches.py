@@ -25,8 +25,7 @@ from partbayes.benchmark.paper import versions
 from partbayes.benchmark.tables import practice_table
 from partbayes.data import split, standardise
 from partbayes.data.batching import steps_per_epoch
-from partbayes.model import Model, gaussian, mlp, partial_bnn
-from partbayes.model.anchored import Anchored, anchored, slope_of_all
+from partbayes.model import Anchored, Model, anchored, gaussian, mlp, partial_bnn, slope_of_all
 from partbayes.runtime import fit
 from partbayes.runtime.recipe import recipe_for, sampler_for, train
 from partbayes.runtime.stages import from_point

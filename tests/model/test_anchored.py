@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from partbayes.model import gaussian, log_target, mlp, partial_bnn
-from partbayes.model.anchored import Anchored, anchored, slope_of_all
+from partbayes.model import Anchored, anchored, gaussian, log_target, mlp, partial_bnn, slope_of_all
 from partbayes.types import Batch
 
 NUM_DATA = 90

@@ -79,14 +79,6 @@ def test_the_warm_start_is_the_first_particle_of_each_island(whole):
     assert any("the warm start has" in note for note in whole.notes)
 
 
-def test_moves_that_see_a_batch_are_anchored_and_leave_no_trace_of_it(whole):
-    result = train(jax.random.key(0), MODEL, TRAIN, VALIDATION, SMALL._replace(move_rows=8), progress=False)
-    assert [stage.epochs for stage in result.stages] == [6, 3, 3, 0], "two moves in an epoch"
-    assert trees_equal(result.posterior.psi, whole.posterior.psi), "held, and the model's own again"
-    assert jax.tree.structure(result.posterior) == jax.tree.structure(whole.posterior)
-    assert not trees_equal(result.posterior.theta, whole.posterior.theta)
-
-
 @pytest.mark.parametrize("stop_at", [3, 9, 15])
 def test_an_interrupted_run_resumes_to_the_same_bits(whole, tmp_path, monkeypatch, stop_at):
     """Stopped in each of the three stages; the interrupt arrives while an epoch is running."""

@@ -1,6 +1,7 @@
 """Room 2: any network becomes a log density over its stochastic parameters."""
 
 from partbayes.model.adapters import as_network, from_equinox, from_function, from_linen, from_nnx
+from partbayes.model.anchored import Anchored, anchored, slope_of_all
 from partbayes.model.bnn import Model, partial_bnn
 from partbayes.model.likelihoods import Categorical, Gaussian, Likelihood, categorical, gaussian
 from partbayes.model.networks import Network, mlp
@@ -9,6 +10,7 @@ from partbayes.model.priors import Prior, normal_prior
 from partbayes.model.target import Target, log_batch_likelihood, log_target
 
 __all__ = [
+    "Anchored",
     "Categorical",
     "Gaussian",
     "Likelihood",
@@ -17,6 +19,7 @@ __all__ = [
     "Partition",
     "Prior",
     "Target",
+    "anchored",
     "as_network",
     "categorical",
     "combine",
@@ -33,4 +36,5 @@ __all__ = [
     "partition",
     "paths",
     "select",
+    "slope_of_all",
 ]

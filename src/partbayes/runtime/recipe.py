@@ -15,7 +15,7 @@ get more islands in place of sampling (`SAMPLED_UP_TO`). The warm start alone, n
 from __future__ import annotations
 
 import time
-from functools import lru_cache, partial
+from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -31,12 +31,11 @@ from partbayes.baselines import map_estimate
 from partbayes.data.batching import steps_per_epoch
 from partbayes.errors import PartbayesError
 from partbayes.model import Model
-from partbayes.model.anchored import Anchored, anchored, slope_of_all
 from partbayes.runtime.refinement import refine
 from partbayes.runtime.resumable import Checkpoint, check_folder
 from partbayes.runtime.stages import Stages, Trained, from_point
 from partbayes.training import gohsmc, pooled
-from partbayes.types import Batch, Key, Tree
+from partbayes.types import Batch, Key
 
 Effort = Literal["quick", "standard", "thorough"]
 LEVEL_START, WARM_START, ADAPTATION, SAMPLING = "level start", "warm start", "adaptation", "sampling"
@@ -64,9 +63,9 @@ class Recipe(NamedTuple):
     weights: Literal["metropolis", "forward"] = "metropolis"
     """Moves that are accepted or rejected, with equal weights (the asymptotic L-kernel), or always made and weighed
     (the forward-proposal L-kernel)."""
-    move_rows: int = 20_000
-    """Rows that one move sees: all, or a fresh batch of so many where there are more, whose likelihood is then anchored
-    at the warm start (`model.anchored`)."""
+    move_rows: int = 100_000
+    """Rows that one move sees: all, or a fresh batch of so many where there are more, which makes the samples too wide
+    (docs/recipe.md)."""
     refine: bool = True
 
 
@@ -157,7 +156,7 @@ def train(
     warm = stages.run(WARM_START, key_warm, algorithm, model, epochs, share=warm_share, **climb)
     begun, posterior = None, warm.posterior
     if recipe.sampling_steps > 0:
-        begun, posterior = _sample(key_sample, model, stages, data, warm.posterior, recipe)
+        begun, posterior = _sample(key_sample, model, stages, warm.posterior, recipe)
     if validation is None or not recipe.refine:
         return stages.finish(posterior)
     started = time.perf_counter()
@@ -166,9 +165,7 @@ def train(
     return stages.finish(refined.posterior, refined.note())
 
 
-def _sample(
-    key: Key, model: Model, stages: Stages, data: Batch, warm: Posterior, recipe: Recipe
-) -> tuple[Posterior, Posterior]:
+def _sample(key: Key, model: Model, stages: Stages, warm: Posterior, recipe: Recipe) -> tuple[Posterior, Posterior]:
     """Adaptation and sampling: where the islands that came through set out from, and their samples."""
     # Climbing may overfit and is judged on the validation rows; moves sample what they sample.
     moves: dict[str, Any] = {
@@ -177,10 +174,6 @@ def _sample(
         "folder": SAMPLING,
         **from_point(warm),
     }
-    if on_batches := recipe.move_rows < stages.num_data:
-        theta, psi = moves["params"]
-        moves["params"] = theta, Anchored(psi, theta, _slopes(model, theta, psi, data, recipe.move_rows))
-        model = _anchored(model, stages.num_data)
     sampler = sampler_for(model, stages.num_data, recipe)
     per_epoch = steps_per_epoch(stages.num_data, moves["batch_size"])
     adapting = -(-recipe.adaptation_steps // per_epoch)
@@ -188,10 +181,7 @@ def _sample(
     adapted = stages.run(ADAPTATION, key, sampler, model, adapting, share=0.7, **moves)
     behind = min(adapting, int(adapted.run.step) // per_epoch)  # a restored run may be further on
     sampled = stages.run(SAMPLING, key, sampler, model, total, after=behind, resume=adapted.run, **moves)
-    samples = sampled.posterior
-    if on_batches:
-        samples = samples._replace(psi=samples.psi.psi)
-    return _without(warm, np.asarray(sampled.run.alive)), samples
+    return _without(warm, np.asarray(sampled.run.alive)), sampled.posterior
 
 
 def _without(posterior: Posterior, alive: np.ndarray) -> Posterior:
@@ -206,17 +196,6 @@ def _without(posterior: Posterior, alive: np.ndarray) -> Posterior:
 def _level_model(model: Model) -> Model | None:
     level = model.level_log_likelihood
     return None if level is None else model._replace(log_likelihood=level, level_log_likelihood=None)
-
-
-@lru_cache(maxsize=32)
-def _anchored(model: Model, num_data: int) -> Model:
-    return anchored(model, num_data)
-
-
-@partial(jax.jit, static_argnames=("model", "rows"))
-def _slopes(model: Model, theta: Tree, psi: Tree, data: Batch, rows: int) -> Tree:
-    """Of all rows, for each island, one after another."""
-    return jax.lax.map(lambda point: slope_of_all(model, point[0], point[1], data, rows), (theta, psi))
 
 
 @lru_cache(maxsize=64)
