@@ -8,7 +8,8 @@ $$\tilde\ell_n(\theta) = \ell_n(\theta) - \nabla\ell_n(\theta^*)^\top (\theta - 
 
 Over all rows the sums of both are the same. Over a batch, the error of $\frac{N}{M}\sum_{n \in S} \tilde\ell_n$ grows
 with the square of the distance from the anchor, that of the plain sum with the distance. It is still a log density (not
-just a gradient), so moves can be accepted or weighed by it. Each evaluation costs about two of the plain one.
+just a gradient), so moves can be accepted or weighed by it. Each evaluation costs about two of the plain one. It is for
+posteriors that are narrow around the anchor; docs/recipe.md has an example of one that is not.
 """
 
 from __future__ import annotations
