@@ -57,9 +57,8 @@ def lines(dataset: str, data_dir: str | None):
     likelihood = gaussian("heteroscedastic")
     model = partial_bnn(mlp(data.x.shape[1], (50, 20), likelihood.num_outputs), likelihood, sample_noise=True)
     num_data = data.x.shape[0]
-    warm = train(
-        jax.random.key(0), model, data, validation, recipe_for("standard", num_data, islands=ISLANDS, sampling_steps=0)
-    ).posterior
+    alone = recipe_for("standard", num_data, islands=ISLANDS, sampling_steps=0, refine=False)
+    warm = train(jax.random.key(0), model, data, validation, alone).posterior
     truth, _ = _run(model, warm, data, num_data, seed=1, low=False)
     common = {"preset": "batches", "dataset": dataset, "seed": 0, "num_data": num_data, "islands": ISLANDS}
     common |= {"adaptation": ADAPTATION, "sampling": SAMPLING, "leapfrog_steps": 20, "versions": versions()}

@@ -23,7 +23,7 @@ def mixture_nll(model: Model, posterior: Posterior, batch: Batch) -> Array:
 
 def islands_nll(model: Model, posterior: Posterior, batch: Batch) -> Array:
     """The same for the mixture of all islands, by their shares."""
-    return _joint_nll(island_log_prob(model, posterior, batch), batch.weight)
+    return _joint_nll(island_log_prob(model, posterior, batch), batch)
 
 
 @partial(jax.jit, static_argnames=("model",))
@@ -33,9 +33,8 @@ def island_log_prob(model: Model, posterior: Posterior, batch: Batch) -> Array:
 
 
 @jax.jit
-def _joint_nll(log_prob: Array, weight: Array) -> Array:
-    joint = joint_log_prob(log_prob, jnp.ones(log_prob.shape[0], bool))[0]
-    return -jnp.sum(weight * joint) / jnp.sum(weight)
+def _joint_nll(log_prob: Array, batch: Batch) -> Array:
+    return mean_nll(joint_log_prob(log_prob, jnp.ones(log_prob.shape[0], bool))[0], batch)
 
 
 def mixture_log_prob(model: Model, posterior: Posterior, batch: Batch) -> Array:
