@@ -106,9 +106,9 @@ def test_fixed_noise_has_the_density_of_its_gaussian():
 
 def test_a_second_fit_of_the_same_shape_compiles_nothing(curve, quickest):
     PartialBNNRegressor(**quickest).fit(*curve)
-    before = loop._run_epoch._cache_size(), loop._start._cache_size()
+    before = loop._run_epoch.compiled._cache_size(), loop._start.compiled._cache_size()
     PartialBNNRegressor(**{**quickest, "random_state": 1}).fit(curve.x, 3 * curve.y)
-    assert (loop._run_epoch._cache_size(), loop._start._cache_size()) == before
+    assert (loop._run_epoch.compiled._cache_size(), loop._start.compiled._cache_size()) == before
 
 
 def test_means_stay_near_the_targets_however_far_the_inputs_go(curve, regressor):

@@ -1,6 +1,7 @@
 """Programs that need several devices, run in a process of their own: a process chooses its devices once.
 
-As a program it prints JSON: `compare` trains on one device and on eight, `collectives` counts what devices exchange.
+As a program it prints JSON: `compare` trains on one device and on eight, `collectives` counts what devices exchange,
+`prepared` counts how often a model is traced ahead of training, and then by training itself.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def collectives(islands: int, particles: int) -> dict[str, dict[str, int]]:
     mesh = device_mesh(particles=particles)
     run = start(jax.random.key(0), algorithm, model, data, batch_size=8, islands=islands, mesh=mesh)
     train = on_all(data, mesh)
-    lowered = _run_epoch.lower(
+    lowered = _run_epoch.compiled.lower(
         run, train, train, algorithm=algorithm, model=model, batch_size=8, select="joint", mesh=mesh
     )
     found: dict[str, Counter[str]] = {"step": Counter(), "epoch": Counter(), "bytes": Counter()}
@@ -87,6 +88,29 @@ def collectives(islands: int, particles: int) -> dict[str, dict[str, int]]:
                 4 * _size(shape) for shape in re.findall(r"(?:f32|s32|u32)\[([\d,]*)\]", shapes)
             )
     return {name: dict(counts) for name, counts in found.items()}
+
+
+def prepared(islands: int) -> list[int]:
+    import jax
+    from problems import small_network
+
+    from partbayes.runtime import device_mesh, fit, prepare
+    from partbayes.training import gohsmc
+
+    model, data = small_network()
+    traced = []
+
+    def log_likelihood(theta: Any, psi: Any, batch: Any) -> Any:
+        traced.append(batch.x.shape)
+        return model.log_likelihood(theta, psi, batch)
+
+    watched = model._replace(log_likelihood=log_likelihood)
+    algorithm = gohsmc(watched, 24, num_particles=4, step_size=0.01)
+    options: dict[str, Any] = {"batch_size": 8, "validation": data, "islands": islands, "mesh": device_mesh()}
+    prepare(jax.random.key(0), algorithm, watched, data, **options)
+    ahead = len(traced)
+    fit(jax.random.key(0), algorithm, watched, data, num_epochs=2, **options)
+    return [ahead, len(traced) - ahead]
 
 
 def _size(shape: str) -> int:
@@ -105,4 +129,4 @@ if __name__ == "__main__":
         jax.config.update("jax_enable_x64", True)
         jax.config.update("jax_debug_key_reuse", True)
         jax.config.update("jax_disable_most_optimizations", True)
-    print(json.dumps({"compare": compare, "collectives": collectives}[what](*map(int, numbers))))
+    print(json.dumps({"compare": compare, "collectives": collectives, "prepared": prepared}[what](*map(int, numbers))))

@@ -10,8 +10,9 @@ import pytest
 from problems import small_network, trees_close, trees_equal
 
 from partbayes import tree as tm
+from partbayes.baselines import map_estimate
 from partbayes.errors import PartbayesError
-from partbayes.runtime import fit, loop, mixture_nll
+from partbayes.runtime import fit, loop, mixture_nll, prepare
 from partbayes.runtime.validation import islands_together
 from partbayes.smc import blocks
 from partbayes.training import gohsmc, ohsmc
@@ -26,10 +27,37 @@ def build(model, **options):
 def test_one_compilation_per_configuration():
     model, data = small_network()
     algorithm = build(model)
-    before = loop._run_epoch._cache_size(), loop._start._cache_size()
+    before = loop._run_epoch.compiled._cache_size(), loop._start.compiled._cache_size()
     for seed in (0, 1):  # the second fit, from another seed and for longer, finds everything compiled
         fit(jax.random.key(seed), algorithm, model, data, num_epochs=2 + seed, batch_size=7, validation=data)
-        assert (loop._run_epoch._cache_size(), loop._start._cache_size()) == (before[0] + 1, before[1] + 1)
+        assert (loop._run_epoch.compiled._cache_size(), loop._start.compiled._cache_size()) == (
+            before[0] + 1,
+            before[1] + 1,
+        )
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["from the model", "from given parameters"])
+@pytest.mark.parametrize("validated", [False, True], ids=["no validation", "validation"])
+def test_what_was_prepared_is_what_fit_calls(given, validated):
+    model, data = small_network()
+    traced = []
+
+    def log_likelihood(theta, psi, batch):
+        traced.append(batch.x.shape)
+        return model.log_likelihood(theta, psi, batch)
+
+    watched = model._replace(log_likelihood=log_likelihood)
+    for algorithm in (map_estimate(watched, N), build(watched)):
+        keys = jax.random.split(jax.random.key(1), 2)
+        points = jax.vmap(model.init)(keys) if given else None
+        options = {"batch_size": 7, "islands": 2, "validation": data if validated else None}
+        shapes = jax.eval_shape(lambda: points)  # noqa: B023
+        prepare(jax.random.key(0), algorithm, watched, data, params=shapes, **options)
+        ahead = len(traced)
+        assert ahead > 0
+        fit(jax.random.key(0), algorithm, watched, data, num_epochs=2, params=points, **options)
+        assert len(traced) == ahead
+        traced.clear()
 
 
 def test_step_is_traced_once():

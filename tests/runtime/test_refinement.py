@@ -62,6 +62,7 @@ def test_the_start_keeps_the_part_that_the_rows_give_it():
     even = refine(model, samples, rows, start=start)
     assert even.start_share == pytest.approx(0.5, abs=0.01)
     assert even.posterior.log_weights.shape == (1, 5)
+    assert even.score == pytest.approx(float(islands_nll(model, even.posterior, rows)), rel=1e-4)
     np.testing.assert_allclose(np.exp(even.posterior.log_weights), [[0.5, *[0.125] * 4]], rtol=0.02)
     wild = samples._replace(theta=jax.tree.map(lambda leaf: leaf + 100.0, samples.theta))
     lost = samples._replace(theta=jax.tree.map(lambda leaf: leaf * jnp.nan, samples.theta))
@@ -98,6 +99,7 @@ def test_noise_that_is_clearly_too_large_is_scaled(sigma, stochastic):
     after = model.components(*(jax.tree.map(lambda leaf: leaf[0, 1], refined.posterior.theta),
                                jax.tree.map(lambda leaf: leaf[0], refined.posterior.psi)), rows.x).scale  # fmt: skip
     np.testing.assert_allclose(after / before, refined.noise_factor, rtol=0.01)
+    assert refined.score == pytest.approx(float(islands_nll(model, refined.posterior, rows)), rel=1e-4)
 
 
 def test_noise_that_is_right_or_judged_by_few_rows_stays():

@@ -44,6 +44,12 @@ def test_a_step_exchanges_what_the_cost_model_says(devices):
     assert alone["step"] == {}, "islands exchange nothing while they train"
 
 
+@pytest.mark.parametrize("islands", [4, 5], ids=["shared evenly", "not evenly"])
+def test_what_was_prepared_is_what_training_calls(islands):
+    ahead, later = several_devices.run("prepared", islands, devices=2)
+    assert ahead > 0 and later == 0
+
+
 def test_devices_that_cannot_be_grouped_are_refused():
     with pytest.raises(PartbayesError, match="1 devices cannot be grouped by 3"):
         device_mesh(particles=3, devices=jax.devices()[:1])

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from partbayes.model.likelihoods import Categorical, Gaussian, Likelihood, LogProb
 from partbayes.model.networks import Network
@@ -128,7 +129,8 @@ def _example_tree(network: Network, likelihood: Likelihood) -> Tree:
     if not all(jnp.issubdtype(leaf.dtype, jnp.inexact) for leaf in arrays):
         return draw()
     return jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf, outline
+        lambda leaf: jnp.asarray(np.zeros(leaf.shape, leaf.dtype)) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf,
+        outline,
     )
 
 

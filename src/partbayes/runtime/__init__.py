@@ -2,7 +2,7 @@
 
 from partbayes.runtime.checkpoint import has_checkpoint, restore_checkpoint, save_checkpoint
 from partbayes.runtime.epochs import Fit, Run
-from partbayes.runtime.loop import fit, start
+from partbayes.runtime.loop import fit, prepare, start
 from partbayes.runtime.sharding import device_mesh
 from partbayes.runtime.streaming import fit_stream
 from partbayes.runtime.validation import mixture_nll
@@ -15,6 +15,7 @@ __all__ = [
     "fit_stream",
     "has_checkpoint",
     "mixture_nll",
+    "prepare",
     "restore_checkpoint",
     "save_checkpoint",
     "start",

@@ -92,7 +92,7 @@ def run_epochs(
     with EpochProgress(plan.num_epochs, show=show, label=plan.label) as bar:
         for epoch in range(first, plan.num_epochs):
             # Asked before the epoch: a run that had stopped here stays stopped when it is resumed.
-            if plan.patience is not None and epoch - int(jnp.max(run.best_epoch)) >= plan.patience:
+            if plan.patience is not None and epoch - int(np.asarray(run.best_epoch).max()) >= plan.patience:
                 break
             run, record = advance(run)
             history.append(_on_host(record) | {"epoch": epoch + 1})
@@ -106,7 +106,7 @@ def run_epochs(
                 cut = [f"The time limit ended it after {epoch + 1} of {plan.num_epochs} epochs."]
                 break
     run = hosts.on_this_host(run)
-    posterior, notes = _surviving(run, algorithm, validated)
+    posterior, notes = _surviving(run, validated)
     return Fit(posterior, run, history, notes + cut, time.perf_counter() - plan.started, compile_seconds)
 
 
@@ -119,16 +119,16 @@ def _out_of_time(started: float, max_time: float | None) -> bool:
 
 
 def _stop_if_all_dead(run: Run, epoch: int) -> None:
-    if not bool(jnp.any(run.alive)):
+    if not np.asarray(run.alive).any():
         raise PartbayesError(
             f"Every particle of every island reached a non-finite log target by epoch {epoch}: use a smaller step size "
             "or learning rate, and check that inputs and targets are standardised."
         )
 
 
-def _surviving(run: Run, algorithm: Algorithm, validated: bool) -> tuple[Posterior, list[str]]:
+def _surviving(run: Run, validated: bool) -> tuple[Posterior, list[str]]:
     """The posterior without lost islands, and a sentence on what was left out."""
-    posterior = run.best if validated else jax.vmap(algorithm.posterior)(run.state)
+    posterior = run.best  # without validation it is the last one
     alive = np.flatnonzero(np.asarray(run.alive))
     if validated and not np.isfinite(np.asarray(run.best_loss)[alive]).any():
         raise PartbayesError(

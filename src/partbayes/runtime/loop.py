@@ -20,8 +20,17 @@ from partbayes import tree as tm
 from partbayes.algorithm import Algorithm, Info
 from partbayes.data.batching import batch_indices, epoch_order, steps_per_epoch, take
 from partbayes.model import Model
+from partbayes.runtime.compiling import program
 from partbayes.runtime.epochs import Fit, Plan, Run, Select, check_request, run_epochs
-from partbayes.runtime.sharding import check_mesh, each_island, on_all, place_run, spread_run
+from partbayes.runtime.sharding import (
+    check_mesh,
+    each_island,
+    on_all,
+    outline_on_all,
+    outline_run,
+    place_run,
+    spread_run,
+)
 from partbayes.runtime.validation import islands_together, joint_log_prob, mean_nll, mixture_log_prob
 from partbayes.types import Array, Batch, Key, Tree
 
@@ -91,7 +100,38 @@ def start(
     return place_run(_start(keys, train, params, algorithm=algorithm, model=model, **settings), mesh)
 
 
-@partial(jax.jit, static_argnames=("algorithm", "model", "batch_size", "mesh"))
+def prepare(
+    key: Key,
+    algorithm: Algorithm,
+    model: Model,
+    train: Batch,
+    *,
+    batch_size: int,
+    validation: Batch | None = None,
+    islands: int = 1,
+    select: Select = "island",
+    params: tuple[Tree, Tree] | None = None,
+    mesh: Mesh | None = None,
+) -> Run:
+    """Compile what `fit` calls with these arguments, so that it finds it done. Shapes will do in place of arrays, and
+    are what comes back."""
+    mesh = check_mesh(mesh)
+    settings: dict[str, Any] = {
+        "algorithm": algorithm,
+        "model": model,
+        "batch_size": min(batch_size, train.x.shape[0]),
+        "mesh": mesh,
+    }
+    keys = jax.eval_shape(lambda key: jax.random.split(key, islands), key)
+    keys, train, validation, params = outline_on_all((keys, train, validation, params), mesh)
+    start = _start.compiled
+    run = outline_run(start.eval_shape(keys, train, params, **settings), mesh)
+    start.lower(keys, train, params, **settings).compile()
+    _run_epoch.compiled.lower(run, train, validation, select=select, **settings).compile()
+    return run
+
+
+@program(static_argnames=("algorithm", "model", "batch_size", "mesh"), once=True)
 def _start(
     keys: Key,
     train: Batch,
@@ -138,7 +178,7 @@ def streams_of(key: Key) -> _Streams:
     return _Streams(*(jax.random.fold_in(key, purpose) for purpose in range(3)))
 
 
-@partial(jax.jit, static_argnames=("algorithm", "model", "batch_size", "select", "mesh"))
+@program(static_argnames=("algorithm", "model", "batch_size", "select", "mesh"))
 def _run_epoch(
     run: Run,
     train: Batch,

@@ -31,9 +31,10 @@ from partbayes.baselines import map_estimate
 from partbayes.data.batching import steps_per_epoch
 from partbayes.errors import PartbayesError
 from partbayes.model import Model
+from partbayes.runtime.compiling import lightly
 from partbayes.runtime.refinement import refine
 from partbayes.runtime.resumable import Checkpoint, check_folder
-from partbayes.runtime.stages import Stages, Trained, from_point
+from partbayes.runtime.stages import Stages, Trained, from_point, outline_of_points
 from partbayes.training import gohsmc, pooled
 from partbayes.types import Batch, Key
 
@@ -67,6 +68,8 @@ class Recipe(NamedTuple):
     """Rows that one move sees: all, or a fresh batch of so many where there are more, which makes the samples too wide
     (docs/recipe.md)."""
     refine: bool = True
+    light: bool = False
+    """Programs that compile sooner and run slower, for short trainings (`runtime.compiling`)."""
 
 
 class Shrinking(NamedTuple):
@@ -95,7 +98,7 @@ SAMPLED_UP_TO = 2_400
 """Training rows up to which sampling gains more than what takes as long, twice the islands. Beyond, islands alone are
 trained, unless the effort is thorough or something about sampling is asked for."""
 
-ABOUT_SAMPLING = frozenset(Recipe._fields) - {"islands", "epochs", "batch_size", "learning_rate", "refine"}
+ABOUT_SAMPLING = frozenset(Recipe._fields) - {"islands", "epochs", "batch_size", "learning_rate", "refine", "light"}
 
 
 def recipe_for(
@@ -105,7 +108,7 @@ def recipe_for(
     if effort not in get_args(Effort):
         raise PartbayesError(f"The effort is {effort!r}, but one of {', '.join(get_args(Effort))} is expected.")
     recipe = {
-        "quick": Recipe(islands=20, epochs=200, adaptation_steps=40, sampling_steps=30),
+        "quick": Recipe(islands=16, epochs=200, adaptation_steps=30, sampling_steps=20),
         "standard": Recipe(),
         "thorough": Recipe(islands=120, particles=2, epochs=400, adaptation_steps=200, sampling_steps=200, keep=20),
     }[effort]
@@ -117,7 +120,8 @@ def recipe_for(
     given = {name: value for name, value in given.items() if value is not None}
     if num_data > SAMPLED_UP_TO and effort != "thorough" and not ABOUT_SAMPLING & set(given):
         counts |= {"sampling_steps": 0, "islands": 2 * counts["islands"]}
-    return _check(recipe._replace(batch_size=batch_size, epochs=epochs, **counts)._replace(**given))
+    light = effort == "quick" and num_data <= SAMPLED_UP_TO  # beyond, running takes longer than compiling
+    return _check(recipe._replace(batch_size=batch_size, epochs=epochs, light=light, **counts)._replace(**given))
 
 
 def train(
@@ -136,7 +140,11 @@ def train(
     if max_time is not None and not max_time > 0:
         raise PartbayesError(f"max_time is {max_time}, but a positive number of seconds is expected.")
     check_folder(checkpoint, [LEVEL_START, WARM_START, SAMPLING])
-    stages = Stages(data, validation, max_time, progress, checkpoint)
+    with lightly(recipe.light), Stages(data, validation, max_time, progress, checkpoint) as stages:
+        return _run_stages(key, model, stages, recipe, validation)
+
+
+def _run_stages(key: Key, model: Model, stages: Stages, recipe: Recipe, validation: Batch | None) -> Trained:
     key_level, key_warm, key_sample = jax.random.split(key, 3)
     climb: dict[str, Any] = {
         "batch_size": recipe.batch_size,
@@ -144,36 +152,39 @@ def train(
         # The best epoch by validation is kept, and none is left out: a rate that falls to zero gains most at the end.
         "select": "joint",
     }
+    # Climbing may overfit and is judged on the validation rows; moves sample what they sample.
+    moves: dict[str, Any] = {"batch_size": min(recipe.move_rows, stages.num_data), "validate": False}
+    level = _level_model(model)
+    epochs = recipe.epochs if level is None else -(-recipe.epochs // 2)
+    climber = _climber(model, stages.num_data, recipe, epochs)
+    points = {"params": outline_of_points(model, recipe.islands), "islands": recipe.islands}
+    if level is not None:
+        stages.ahead(WARM_START, key_warm, climber, model, **climb | points)
+    if recipe.sampling_steps > 0:
+        stages.ahead(ADAPTATION, key_sample, sampler_for(model, stages.num_data, recipe), model, **moves | points)
     # The moves that follow take most of the time there is.
     level_share, warm_share = (0.15, 0.3) if recipe.sampling_steps > 0 else (0.5, 1.0)
-    epochs = recipe.epochs
-    if (level := _level_model(model)) is not None:
-        epochs = -(-recipe.epochs // 2)
-        algorithm = _climber(level, stages.num_data, recipe, epochs)
-        found = stages.run(LEVEL_START, key_level, algorithm, level, epochs, share=level_share, **climb)
+    if level is not None:
+        level_climber = _climber(level, stages.num_data, recipe, epochs)
+        found = stages.run(LEVEL_START, key_level, level_climber, level, epochs, share=level_share, **climb)
         climb |= from_point(found.posterior)
-    algorithm = _climber(model, stages.num_data, recipe, epochs)
-    warm = stages.run(WARM_START, key_warm, algorithm, model, epochs, share=warm_share, **climb)
+    warm = stages.run(WARM_START, key_warm, climber, model, epochs, share=warm_share, **climb)
     begun, posterior = None, warm.posterior
     if recipe.sampling_steps > 0:
-        begun, posterior = _sample(key_sample, model, stages, warm.posterior, recipe)
+        begun, posterior = _sample(key_sample, model, stages, warm.posterior, recipe, moves)
     if validation is None or not recipe.refine:
         return stages.finish(posterior)
     started = time.perf_counter()
     refined = refine(model, posterior, validation, start=begun)
-    stages.record(REFINEMENT, 0, started, model, refined.posterior)
+    stages.record(REFINEMENT, 0, started, model, refined.posterior, refined.score)
     return stages.finish(refined.posterior, refined.note())
 
 
-def _sample(key: Key, model: Model, stages: Stages, warm: Posterior, recipe: Recipe) -> tuple[Posterior, Posterior]:
+def _sample(
+    key: Key, model: Model, stages: Stages, warm: Posterior, recipe: Recipe, moves: dict[str, Any]
+) -> tuple[Posterior, Posterior]:
     """Adaptation and sampling: where the islands that came through set out from, and their samples."""
-    # Climbing may overfit and is judged on the validation rows; moves sample what they sample.
-    moves: dict[str, Any] = {
-        "batch_size": min(recipe.move_rows, stages.num_data),
-        "validate": False,
-        "folder": SAMPLING,
-        **from_point(warm),
-    }
+    moves = {**moves, "folder": SAMPLING, **from_point(warm)}
     sampler = sampler_for(model, stages.num_data, recipe)
     per_epoch = steps_per_epoch(stages.num_data, moves["batch_size"])
     adapting = -(-recipe.adaptation_steps // per_epoch)
@@ -230,10 +241,11 @@ def _check(recipe: Recipe) -> Recipe:
         raise PartbayesError(f"The recipe's weights are {recipe.weights!r}, but metropolis or forward is expected.")
     if recipe.weights == "forward" and recipe.particles < 2:
         raise PartbayesError("The recipe's weights are 'forward', but one particle cannot be weighed: use two or more.")
-    if not isinstance(recipe.refine, bool):
-        raise PartbayesError(f"The recipe's refine is {recipe.refine!r}, but True or False is expected.")
+    for name in ("refine", "light"):
+        if not isinstance(getattr(recipe, name), bool):
+            raise PartbayesError(f"The recipe's {name} is {getattr(recipe, name)!r}, but True or False is expected.")
     for name, value in recipe._asdict().items():
-        if name in ("weights", "refine"):
+        if name in ("weights", "refine", "light"):
             continue
         whole = isinstance(Recipe._field_defaults[name], int)
         if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):

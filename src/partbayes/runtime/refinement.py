@@ -56,6 +56,8 @@ class Refined(NamedTuple):
     shares: np.ndarray
     noise_factor: float
     start_share: float | None
+    score: float
+    """Mean NLL of the validation rows."""
 
     def note(self) -> str:
         """One sentence for people."""
@@ -71,15 +73,18 @@ def refine(model: Model, posterior: Posterior, validation: Batch, start: Posteri
     """Give the islands shares, the noise its level, and `start`, the same islands before sampling, its part."""
     pair = [posterior] if start is None else [start, posterior]
     shares, parts = _shares([island_log_prob(model, part, validation) for part in pair], validation.weight)
-    posterior = _joined(pair, shares, parts)
     shift = 0.0
     if model.shift_noise is not None:
         every = -(-validation.x.shape[0] // MOST_ROWS)
-        some = jax.tree.map(lambda rows: rows[::every], validation)
-        shift = _clear_shift(np.asarray(_shifted_log_prob(model, posterior, some), np.float64), np.asarray(some.weight))
+        some = jax.tree.map(lambda rows: rows[::every], validation) if every > 1 else validation
+        tried = [_rows_log_prob(model, _shifted_pair(model, pair, shift), shares, parts, some) for shift in SHIFTS]
+        shift = _clear_shift(np.asarray(tried, np.float64), np.asarray(some.weight))
     if shift != 0:
-        posterior = shift_noise(model, posterior, jnp.asarray(shift, posterior.log_weights.dtype))
-    return Refined(posterior, np.asarray(shares), float(np.exp(shift)), None if start is None else float(parts[0]))
+        pair = _shifted_pair(model, pair, shift)
+    rows, weight = (np.asarray(_rows_log_prob(model, pair, shares, parts, validation)), np.asarray(validation.weight))
+    score = -float(rows @ weight / np.sum(weight))
+    start_share = None if start is None else float(np.asarray(parts)[0])
+    return Refined(_joined(pair, shares, parts), np.asarray(shares), float(np.exp(shift)), start_share, score)
 
 
 def shift_noise(model: Model, posterior: Posterior, shift: Array) -> Posterior:
@@ -106,13 +111,11 @@ def _shares(log_probs: list[Array], weight: Array) -> tuple[Array, Array]:
     """Islands' shares `[K]` and their parts `[P]` for P log densities `[K, M]`, both adding up to one."""
     log_prob = jnp.stack(log_probs)
     num_parts, num_islands, _ = log_prob.shape
-    log_prob = jnp.where(jnp.isnan(log_prob), -jnp.inf, log_prob)
     rows = jnp.sum(weight)
 
     def update(_, now: tuple[Array, Array]) -> tuple[Array, Array]:
         shares, parts = now
-        joint = log_prob + jnp.log(shares)[:, None] + jnp.log(parts)[:, None, None]
-        responsible = jax.nn.softmax(joint, axis=(0, 1))
+        responsible = jax.nn.softmax(_joint(log_prob, shares, parts), axis=(0, 1))
         # A row that nobody can explain says nothing about them.
         responsible = jnp.where(jnp.isnan(responsible), 1.0 / (num_parts * num_islands), responsible)
         counts = responsible @ weight
@@ -126,14 +129,24 @@ def _shares(log_probs: list[Array], weight: Array) -> tuple[Array, Array]:
 
 
 @partial(jax.jit, static_argnames=("model",))
-def _shifted_log_prob(model: Model, posterior: Posterior, batch: Batch) -> Array:
-    """Each row's log score under each of the shifts, `[shifts, M]`."""
+def _shifted_pair(model: Model, pair: list[Posterior], shift: Array) -> list[Posterior]:
+    return [shift_noise(model, part, jnp.asarray(shift, part.log_weights.dtype)) for part in pair]
 
-    def one(shift: Array) -> Array:
-        islands = island_log_prob(model, shift_noise(model, posterior, shift), batch)
-        return jax.nn.logsumexp(islands, axis=0) - jnp.log(islands.shape[0])
 
-    return jax.lax.map(one, jnp.asarray(SHIFTS, posterior.log_weights.dtype))
+def _rows_log_prob(model: Model, pair: list[Posterior], shares: Array, parts: Array, batch: Batch) -> Array:
+    """Each row's log score by the mixture of all parts of all islands, `[M]`."""
+    return _mixed([island_log_prob(model, part, batch) for part in pair], shares, parts)
+
+
+@jax.jit
+def _mixed(log_probs: list[Array], shares: Array, parts: Array) -> Array:
+    return jax.nn.logsumexp(_joint(jnp.stack(log_probs), shares, parts), axis=(0, 1))
+
+
+def _joint(log_prob: Array, shares: Array, parts: Array) -> Array:
+    """Log densities `[P, K, M]`, each with the logarithm of its share; one that is no number counts for none."""
+    log_prob = jnp.where(jnp.isnan(log_prob), -jnp.inf, log_prob)
+    return log_prob + jnp.log(shares)[:, None] + jnp.log(parts)[:, None, None]
 
 
 def _clear_shift(log_prob: np.ndarray, weight: np.ndarray) -> float:

@@ -111,6 +111,24 @@ def on_all(tree: Tree, mesh: Mesh | None) -> Tree:
     return tree if mesh is None else jax.tree.map(lambda leaf: _put(leaf, NamedSharding(mesh, PartitionSpec())), tree)
 
 
+def outline_run(run: Any, mesh: Mesh | None) -> Any:
+    """The shapes of a run that `place_run` would give."""
+    if mesh is None:
+        return jax.tree.map(_outline, run)
+    return jax.tree.map(_outline, run, _shardings(run, mesh))
+
+
+def outline_on_all(tree: Tree, mesh: Mesh | None) -> Tree:
+    """The shapes of what `on_all` would give."""
+    everywhere = None if mesh is None else NamedSharding(mesh, PartitionSpec())
+    return jax.tree.map(lambda leaf: _outline(leaf, everywhere), tree)
+
+
+def _outline(leaf: Any, sharding: NamedSharding | None = None) -> jax.ShapeDtypeStruct:
+    weak = getattr(leaf, "weak_type", False)
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding, weak_type=weak)
+
+
 def _put(leaf: Any, sharding: NamedSharding) -> jax.Array:
     if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
         there = leaf.sharding.is_equivalent_to(sharding, leaf.ndim)

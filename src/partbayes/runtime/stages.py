@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextvars
 import math
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
+from partbayes import hosts
 from partbayes.algorithm import Algorithm, Posterior
 from partbayes.data.batching import steps_per_epoch
 from partbayes.model import Model
 from partbayes.runtime.epochs import Fit
+from partbayes.runtime.loop import prepare
 from partbayes.runtime.resumable import Checkpoint, fit_resumable
 from partbayes.runtime.sharding import every_device
-from partbayes.runtime.validation import islands_nll
-from partbayes.types import Batch, Key
+from partbayes.runtime.validation import island_log_prob, islands_nll
+from partbayes.types import Batch, Key, Tree
 
 
 class Stage(NamedTuple):
@@ -37,7 +43,8 @@ class Trained(NamedTuple):
 
 
 class Stages:
-    """Runs stages one after another, keeps the time, and remembers."""
+    """Runs stages one after another, keeps the time, and remembers. Later ones may be compiled `ahead`, by a thread
+    that leaving the context waits for."""
 
     def __init__(
         self,
@@ -53,6 +60,36 @@ class Stages:
         self._notes: dict[str, None] = {}  # in order, each once: stages of one run say the same of their islands
         self.num_data = data.x.shape[0]
         self.done: list[Stage] = []
+        self._compiler = ThreadPoolExecutor(max_workers=1, thread_name_prefix="partbayes compiler")
+        self._ahead: dict[str, Future[None]] = {}
+
+    def __enter__(self) -> Stages:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._compiler.shutdown(cancel_futures=True)
+
+    def ahead(
+        self, name: str, key: Key, algorithm: Algorithm, model: Model, *, validate: bool = True, **options: Any
+    ) -> None:
+        """Begin to compile a stage while others run; its options are those of `run` that are `prepare`'s as well."""
+        # Processes that compile in different orders might wait for each other; a resumed stage may be done.
+        if hosts.several() or (self._checkpoint is not None and self._checkpoint.resume):
+            return
+
+        def compile_it() -> None:
+            mesh = every_device(options["islands"])
+            validation = self._validation if validate else None
+            run = prepare(key, algorithm, model, self._data, mesh=mesh, validation=validation, **options)
+            if self._validation is not None:  # the score, of what is then on one device
+                best = (
+                    run.best
+                    if mesh is None
+                    else jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), run.best)
+                )
+                island_log_prob.lower(model, best, self._validation).compile()
+
+        self._ahead[name] = self._compiler.submit(contextvars.copy_context().run, compile_it)
 
     def run(
         self,
@@ -74,6 +111,8 @@ class Stages:
         (default: the stage's name); the other options are `fit`'s.
         """
         started = time.perf_counter()
+        if name in self._ahead:
+            self._ahead.pop(name).exception()  # waits; what is wrong will show again here, where it can be told
         fit = fit_resumable(
             self._checkpoint,
             key,
@@ -89,16 +128,27 @@ class Stages:
             validation=self._validation if validate else None,
             **options,
         )
+        fit = fit._replace(posterior=_on_one_device(fit.posterior))
         # Counted from the run, not from the history: a resumed training has epochs behind it.
         epochs = int(fit.run.step) // steps_per_epoch(self.num_data, options["batch_size"])
-        self.record(name, min(num_epochs, epochs) - after, started, model, fit.posterior)
+        known = _score_of_all(fit) if validate and options.get("select") == "joint" else None
+        self.record(name, min(num_epochs, epochs) - after, started, model, fit.posterior, known)
         self._notes |= {f"{(folder or name).capitalize()}: {note}": None for note in fit.notes}
         return fit
 
-    def record(self, name: str, epochs: int, started: float, model: Model, posterior: Posterior) -> None:
-        """Remember a stage that began at `started`, with the score of what it led to."""
-        score = math.nan
-        if self._validation is not None:
+    def record(
+        self,
+        name: str,
+        epochs: int,
+        started: float,
+        model: Model,
+        posterior: Posterior,
+        score: float | None = None,
+    ) -> None:
+        """Remember a stage that began at `started`, with the score of what it led to, if that is known already."""
+        if self._validation is None:
+            score = math.nan
+        elif score is None:
             score = float(islands_nll(model, posterior, self._validation))
         self.done.append(Stage(name, epochs, time.perf_counter() - started, score))
 
@@ -107,7 +157,30 @@ class Stages:
         return Trained(posterior, self.done, [*self._notes, *notes], time.perf_counter() - self._begun)
 
 
+def _on_one_device(posterior: Posterior) -> Posterior:
+    """What is done with all islands at once takes one device; on several it would be one exchange after another."""
+
+    def whole(leaf: jax.Array) -> jax.Array:
+        return leaf if len(leaf.sharding.device_set) == 1 else jnp.asarray(np.asarray(leaf))
+
+    return jax.tree.map(whole, posterior)
+
+
+def _score_of_all(fit: Fit) -> float | None:
+    """The score by which islands were chosen together; None if some of them are no longer there."""
+    return float(np.asarray(fit.run.best_loss).min()) if np.asarray(fit.run.alive).all() else None
+
+
+def outline_of_points(model: Model, islands: int) -> tuple[Tree, Tree]:
+    """The shapes of θ and ψ that stages hand on, `[K, ...]`."""
+    return jax.eval_shape(lambda: jax.vmap(model.init)(jax.random.split(jax.random.key(0), islands)))
+
+
 def from_point(posterior: Posterior) -> dict[str, Any]:
     """`fit`'s options to set out from another's result: each surviving island's first particle, and its ψ."""
-    point = (jax.tree.map(lambda leaf: leaf[:, 0], posterior.theta), posterior.psi)
-    return {"params": point, "islands": posterior.log_weights.shape[0]}
+    return {"params": (_first(posterior.theta), posterior.psi), "islands": posterior.log_weights.shape[0]}
+
+
+@jax.jit
+def _first(theta: Tree) -> Tree:
+    return jax.tree.map(lambda leaf: leaf[:, 0], theta)

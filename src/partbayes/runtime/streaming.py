@@ -10,7 +10,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -22,6 +21,7 @@ from partbayes.algorithm import Algorithm, Info
 from partbayes.data.batching import steps_per_epoch
 from partbayes.data.stream import HostRows, RowSource, batches
 from partbayes.model import Model
+from partbayes.runtime.compiling import program
 from partbayes.runtime.epochs import Fit, Plan, Run, Select, check_request, run_epochs
 from partbayes.runtime.loop import close_epoch, start, streams_of
 from partbayes.types import Array, Batch, Key, Tree
@@ -95,7 +95,7 @@ def _no_steps(num_islands: int) -> Info:
     return Info(*[zero] * len(Info._fields))._replace(finite=jnp.ones(num_islands, bool))
 
 
-@partial(jax.jit, static_argnames=("algorithm",))
+@program(static_argnames=("algorithm",))
 def _run_chunk(
     state: Any, total: Info, keys: Key, first_step: Array, rows: Batch, *, algorithm: Algorithm
 ) -> tuple[Any, Info]:
@@ -116,7 +116,7 @@ def _run_chunk(
     return state, sums._replace(finite=finite, log_evidence=infos.log_evidence[:, -1])
 
 
-@partial(jax.jit, static_argnames=("algorithm", "model", "length", "select"))
+@program(static_argnames=("algorithm", "model", "length", "select"))
 def _close(
     run: Run,
     state: Any,
