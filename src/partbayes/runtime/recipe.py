@@ -108,7 +108,7 @@ def recipe_for(
     if effort not in get_args(Effort):
         raise PartbayesError(f"The effort is {effort!r}, but one of {', '.join(get_args(Effort))} is expected.")
     recipe = {
-        "quick": Recipe(islands=16, epochs=200, adaptation_steps=30, sampling_steps=20),
+        "quick": Recipe(islands=12, adaptation_steps=30, sampling_steps=20),
         "standard": Recipe(),
         "thorough": Recipe(islands=120, particles=2, epochs=400, adaptation_steps=200, sampling_steps=200, keep=20),
     }[effort]
