@@ -60,6 +60,17 @@ def test_what_was_prepared_is_what_fit_calls(given, validated):
         traced.clear()
 
 
+def test_a_run_with_no_epoch_to_go_ends_with_its_last_state():
+    """Whatever it was validated by before: without validation the last state counts."""
+    model, data = small_network()
+    algorithm = build(model)
+    options = {"num_epochs": 3, "batch_size": 7}
+    run = fit(jax.random.key(0), algorithm, model, data, validation=data, **options).run
+    run = run._replace(best=jax.tree.map(jnp.zeros_like, run.best))  # as one that was better long ago
+    again = fit(jax.random.key(0), algorithm, model, data, resume=run, **options).posterior
+    assert trees_equal(again, jax.vmap(algorithm.posterior)(run.state))
+
+
 def test_step_is_traced_once():
     model, data = small_network()
     calls = []

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import jax
+import jax.monitoring
 import numpy as np
 import pytest
 from problems import small_network, trees_equal
 
 from partbayes.errors import PartbayesError
-from partbayes.runtime import resumable
+from partbayes.runtime import resumable, stages
 from partbayes.runtime.recipe import SAMPLED_UP_TO, SHRINKING, Recipe, recipe_for, train
 from partbayes.runtime.resumable import Checkpoint
+from partbayes.runtime.validation import islands_nll
 from partbayes.types import Batch
 
 SMALL = Recipe(islands=2, particles=3, epochs=6, batch_size=8, adaptation_steps=6, sampling_steps=6, keep=2)
@@ -51,6 +54,49 @@ def test_a_noise_that_differs_between_rows_starts_level():
     names = ["level start", "warm start", "adaptation", "sampling", "refinement"]
     assert [stage.name for stage in result.stages] == names
     assert [stage.epochs for stage in result.stages] == [3, 3, 6, 6, 0]
+
+
+@pytest.mark.parametrize("sigma", ["learned", "heteroscedastic"])
+def test_what_is_compiled_ahead_is_what_the_stages_call(sigma):
+    """One start and one epoch for each kind of stage, and none of them twice."""
+    model, _ = small_network(sigma=sigma)
+    compiled = Counter()
+
+    def count(event: str, _: float, **labels) -> None:
+        if event.endswith("backend_compile_duration"):
+            compiled[labels.get("fun_name")] += 1
+
+    jax.monitoring.register_event_duration_secs_listener(count)
+    try:
+        train(jax.random.key(0), model, TRAIN, VALIDATION, SMALL, progress=False)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(count)
+    kinds = 3 if sigma == "heteroscedastic" else 2
+    assert (compiled["jit(_start)"], compiled["jit(_run_epoch)"]) == (kinds, kinds)
+
+
+def test_a_stage_that_cannot_be_prepared_says_so_itself(monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("nobody reads this")
+
+    monkeypatch.setattr(stages, "prepare", fail)
+    assert len(run().stages) == 4
+
+
+def test_recorded_scores_are_those_of_the_posteriors_handed_on(monkeypatch):
+    found = {}
+    record = stages.Stages.record
+
+    def check(self, name, epochs, started, model, posterior, score=None):
+        found[name] = (score, float(islands_nll(model, posterior, VALIDATION)))
+        record(self, name, epochs, started, model, posterior, score)
+
+    monkeypatch.setattr(stages.Stages, "record", check)
+    run()
+    told = {name: pair for name, pair in found.items() if pair[0] is not None}
+    assert set(told) == {"warm start", "refinement"}
+    for score, expected in told.values():
+        assert score == pytest.approx(expected, rel=1e-5)
 
 
 def test_without_sampling_and_refinement_it_is_a_deep_ensemble():

@@ -122,7 +122,8 @@ def _init_tree(key: Key, network: Network, likelihood: Likelihood) -> Tree:
 
 def _example_tree(network: Network, likelihood: Likelihood) -> Tree:
     """The structure of the parameters and all that is no parameter. Drawing them to see it would cost seconds, so they
-    are zero here, unless there are other arrays among them, whose numbers count (buffers of integers)."""
+    are zero here (numpy's: JAX would compile a program for each shape), unless there are other arrays among them, whose
+    numbers count (buffers of integers)."""
     draw = partial(_init_tree, jax.random.key(0), network, likelihood)
     outline = eqx.filter_eval_shape(draw)
     arrays = [leaf for leaf in jax.tree.leaves(outline) if isinstance(leaf, jax.ShapeDtypeStruct)]

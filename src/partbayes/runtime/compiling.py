@@ -59,8 +59,8 @@ class Program:
 
 
 def program(*, static_argnames: tuple[str, ...], once: bool = False) -> Callable[[Callable[..., Any]], Program]:
-    """Decorator for a training's programs; `once` is for those that run once, and need not run fast. They cannot be
-    called inside another compiled function."""
+    """Decorator for a training's programs, which cannot be called inside another compiled function. Those that run
+    `once` need not run fast."""
     return lambda function: Program(function, static_argnames, once)
 
 

@@ -106,7 +106,7 @@ def run_epochs(
                 cut = [f"The time limit ended it after {epoch + 1} of {plan.num_epochs} epochs."]
                 break
     run = hosts.on_this_host(run)
-    posterior, notes = _surviving(run, validated)
+    posterior, notes = _surviving(run, algorithm, validated, moved=bool(history))
     return Fit(posterior, run, history, notes + cut, time.perf_counter() - plan.started, compile_seconds)
 
 
@@ -126,9 +126,10 @@ def _stop_if_all_dead(run: Run, epoch: int) -> None:
         )
 
 
-def _surviving(run: Run, validated: bool) -> tuple[Posterior, list[str]]:
+def _surviving(run: Run, algorithm: Algorithm, validated: bool, moved: bool) -> tuple[Posterior, list[str]]:
     """The posterior without lost islands, and a sentence on what was left out."""
-    posterior = run.best  # without validation it is the last one
+    # An epoch without validation keeps its last state; a run that came with none to go may have been validated before.
+    posterior = run.best if validated or moved else jax.vmap(algorithm.posterior)(run.state)
     alive = np.flatnonzero(np.asarray(run.alive))
     if validated and not np.isfinite(np.asarray(run.best_loss)[alive]).any():
         raise PartbayesError(

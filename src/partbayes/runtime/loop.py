@@ -122,7 +122,7 @@ def prepare(
         "batch_size": min(batch_size, train.x.shape[0]),
         "mesh": mesh,
     }
-    keys = jax.eval_shape(lambda key: jax.random.split(key, islands), key)
+    keys = jax.eval_shape(lambda key: jax.random.split(key, islands), key) if key.ndim == 0 else key
     keys, train, validation, params = outline_on_all((keys, train, validation, params), mesh)
     start = _start.compiled
     run = outline_run(start.eval_shape(keys, train, params, **settings), mesh)

@@ -80,8 +80,9 @@ def refine(model: Model, posterior: Posterior, validation: Batch, start: Posteri
         tried = [_rows_log_prob(model, _shifted_pair(model, pair, shift), shares, parts, some) for shift in SHIFTS]
         shift = _clear_shift(np.asarray(tried, np.float64), np.asarray(some.weight))
     if shift != 0:
-        pair = _shifted_pair(model, pair, shift)
-    rows, weight = (np.asarray(_rows_log_prob(model, pair, shares, parts, validation)), np.asarray(validation.weight))
+        pair = _shifted_pair(model, pair, np.float64(shift))  # the type of those tried: another is traced anew
+    rows = np.asarray(_rows_log_prob(model, pair, shares, parts, validation), np.float64)
+    weight = np.asarray(validation.weight)
     score = -float(rows @ weight / np.sum(weight))
     start_share = None if start is None else float(np.asarray(parts)[0])
     return Refined(_joined(pair, shares, parts), np.asarray(shares), float(np.exp(shift)), start_share, score)
@@ -111,6 +112,7 @@ def _shares(log_probs: list[Array], weight: Array) -> tuple[Array, Array]:
     """Islands' shares `[K]` and their parts `[P]` for P log densities `[K, M]`, both adding up to one."""
     log_prob = jnp.stack(log_probs)
     num_parts, num_islands, _ = log_prob.shape
+    log_prob = jnp.where(jnp.isnan(log_prob), -jnp.inf, log_prob)
     rows = jnp.sum(weight)
 
     def update(_, now: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -144,8 +146,7 @@ def _mixed(log_probs: list[Array], shares: Array, parts: Array) -> Array:
 
 
 def _joint(log_prob: Array, shares: Array, parts: Array) -> Array:
-    """Log densities `[P, K, M]`, each with the logarithm of its share; one that is no number counts for none."""
-    log_prob = jnp.where(jnp.isnan(log_prob), -jnp.inf, log_prob)
+    """Log densities `[P, K, M]`, each with the logarithm of its share."""
     return log_prob + jnp.log(shares)[:, None] + jnp.log(parts)[:, None, None]
 
 

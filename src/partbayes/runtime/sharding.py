@@ -118,14 +118,14 @@ def outline_run(run: Any, mesh: Mesh | None) -> Any:
     return jax.tree.map(_outline, run, _shardings(run, mesh))
 
 
-def outline_on_all(tree: Tree, mesh: Mesh | None) -> Tree:
-    """The shapes of what `on_all` would give."""
+def outline_on_all(tree: Tree, mesh: Mesh | None, weak: bool = True) -> Tree:
+    """The shapes of what `on_all` would give; without `weak`, all types are strong."""
     everywhere = None if mesh is None else NamedSharding(mesh, PartitionSpec())
-    return jax.tree.map(lambda leaf: _outline(leaf, everywhere), tree)
+    return jax.tree.map(lambda leaf: _outline(leaf, everywhere, weak), tree)
 
 
-def _outline(leaf: Any, sharding: NamedSharding | None = None) -> jax.ShapeDtypeStruct:
-    weak = getattr(leaf, "weak_type", False)
+def _outline(leaf: Any, sharding: NamedSharding | None = None, weak: bool = True) -> jax.ShapeDtypeStruct:
+    weak = weak and getattr(leaf, "weak_type", False)
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding, weak_type=weak)
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from partbayes import hosts
 from partbayes.algorithm import Algorithm, Posterior
@@ -19,7 +20,7 @@ from partbayes.model import Model
 from partbayes.runtime.epochs import Fit
 from partbayes.runtime.loop import prepare
 from partbayes.runtime.resumable import Checkpoint, fit_resumable
-from partbayes.runtime.sharding import every_device
+from partbayes.runtime.sharding import every_device, outline_on_all
 from partbayes.runtime.validation import island_log_prob, islands_nll
 from partbayes.types import Batch, Key, Tree
 
@@ -66,28 +67,28 @@ class Stages:
     def __enter__(self) -> Stages:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._compiler.shutdown(cancel_futures=True)
+    def __exit__(self, failure: object, *_: object) -> None:
+        # Whoever was interrupted does not want to wait; the process does, when it ends.
+        self._compiler.shutdown(wait=failure is None, cancel_futures=True)
 
     def ahead(
         self, name: str, key: Key, algorithm: Algorithm, model: Model, *, validate: bool = True, **options: Any
     ) -> None:
         """Begin to compile a stage while others run; its options are those of `run` that are `prepare`'s as well."""
-        # Processes that compile in different orders might wait for each other; a resumed stage may be done.
-        if hosts.several() or (self._checkpoint is not None and self._checkpoint.resume):
+        # Processes that compile in different orders might wait for each other; a resumed stage may be done; and other
+        # devices are measured while they compile for them.
+        resumed = self._checkpoint is not None and self._checkpoint.resume
+        if hosts.several() or resumed or jax.default_backend() != "cpu":
             return
+        wide = jax.config.read("jax_enable_x64")  # a thread has its own
 
         def compile_it() -> None:
             mesh = every_device(options["islands"])
             validation = self._validation if validate else None
-            run = prepare(key, algorithm, model, self._data, mesh=mesh, validation=validation, **options)
-            if self._validation is not None:  # the score, of what is then on one device
-                best = (
-                    run.best
-                    if mesh is None
-                    else jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), run.best)
-                )
-                island_log_prob.lower(model, best, self._validation).compile()
+            with jax.enable_x64(wide):
+                run = prepare(key, algorithm, model, self._data, mesh=mesh, validation=validation, **options)
+                if self._validation is not None and not validate:  # otherwise its score is known
+                    island_log_prob.lower(model, _as_handed_on(run.best, mesh), self._validation).compile()
 
         self._ahead[name] = self._compiler.submit(contextvars.copy_context().run, compile_it)
 
@@ -113,6 +114,9 @@ class Stages:
         started = time.perf_counter()
         if name in self._ahead:
             self._ahead.pop(name).exception()  # waits; what is wrong will show again here, where it can be told
+        left = (
+            None if self._max_time is None else max(0.0, share * self._max_time - (time.perf_counter() - self._begun))
+        )
         fit = fit_resumable(
             self._checkpoint,
             key,
@@ -121,7 +125,7 @@ class Stages:
             self._data,
             stage=folder or name,
             num_epochs=num_epochs,
-            max_time=None if self._max_time is None else max(0.0, share * self._max_time - (started - self._begun)),
+            max_time=left,
             progress=self._progress,
             label=name,
             mesh=every_device(options["islands"]),
@@ -166,6 +170,11 @@ def _on_one_device(posterior: Posterior) -> Posterior:
     return jax.tree.map(whole, posterior)
 
 
+def _as_handed_on(outline: Posterior, mesh: Mesh | None) -> Posterior:
+    """The shapes of a posterior that went through `_on_one_device`: a copy has lost its weak types."""
+    return outline if mesh is None else outline_on_all(outline, None, weak=False)
+
+
 def _score_of_all(fit: Fit) -> float | None:
     """The score by which islands were chosen together; None if some of them are no longer there."""
     return float(np.asarray(fit.run.best_loss).min()) if np.asarray(fit.run.alive).all() else None
@@ -173,7 +182,8 @@ def _score_of_all(fit: Fit) -> float | None:
 
 def outline_of_points(model: Model, islands: int) -> tuple[Tree, Tree]:
     """The shapes of θ and ψ that stages hand on, `[K, ...]`."""
-    return jax.eval_shape(lambda: jax.vmap(model.init)(jax.random.split(jax.random.key(0), islands)))
+    found = jax.eval_shape(lambda: jax.vmap(model.init)(jax.random.split(jax.random.key(0), islands)))
+    return outline_on_all(found, None, weak=False)
 
 
 def from_point(posterior: Posterior) -> dict[str, Any]:
