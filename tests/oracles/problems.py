@@ -48,3 +48,14 @@ def trees_close(a, b, rtol: float, atol: float = 0.0) -> bool:
     """Equality up to rounding."""
     pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
     return all(np.allclose(x, y, rtol=rtol, atol=atol) for x, y in pairs)
+
+
+def watched(model):
+    """The same model, and a list that grows whenever its likelihood is traced."""
+    traced = []
+
+    def log_likelihood(theta, psi, batch):
+        traced.append(batch.x.shape)
+        return model.log_likelihood(theta, psi, batch)
+
+    return model._replace(log_likelihood=log_likelihood), traced

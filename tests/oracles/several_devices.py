@@ -92,24 +92,18 @@ def collectives(islands: int, particles: int) -> dict[str, dict[str, int]]:
 
 def prepared(islands: int) -> list[int]:
     import jax
-    from problems import small_network
+    from problems import small_network, watched
 
     from partbayes.runtime import device_mesh, fit, prepare
     from partbayes.training import gohsmc
 
-    model, data = small_network()
-    traced = []
-
-    def log_likelihood(theta: Any, psi: Any, batch: Any) -> Any:
-        traced.append(batch.x.shape)
-        return model.log_likelihood(theta, psi, batch)
-
-    watched = model._replace(log_likelihood=log_likelihood)
-    algorithm = gohsmc(watched, 24, num_particles=4, step_size=0.01)
+    network, data = small_network()
+    model, traced = watched(network)
+    algorithm = gohsmc(model, 24, num_particles=4, step_size=0.01)
     options: dict[str, Any] = {"batch_size": 8, "validation": data, "islands": islands, "mesh": device_mesh()}
-    prepare(jax.random.key(0), algorithm, watched, data, **options)
+    prepare(jax.random.key(0), algorithm, model, data, **options)
     ahead = len(traced)
-    fit(jax.random.key(0), algorithm, watched, data, num_epochs=2, **options)
+    fit(jax.random.key(0), algorithm, model, data, num_epochs=2, **options)
     return [ahead, len(traced) - ahead]
 
 

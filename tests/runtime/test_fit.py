@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from problems import small_network, trees_close, trees_equal
+from problems import small_network, trees_close, trees_equal, watched
 
 from partbayes import tree as tm
 from partbayes.baselines import map_estimate
@@ -39,23 +39,17 @@ def test_one_compilation_per_configuration():
 @pytest.mark.parametrize("given", [False, True], ids=["from the model", "from given parameters"])
 @pytest.mark.parametrize("validated", [False, True], ids=["no validation", "validation"])
 def test_what_was_prepared_is_what_fit_calls(given, validated):
-    model, data = small_network()
-    traced = []
-
-    def log_likelihood(theta, psi, batch):
-        traced.append(batch.x.shape)
-        return model.log_likelihood(theta, psi, batch)
-
-    watched = model._replace(log_likelihood=log_likelihood)
-    for algorithm in (map_estimate(watched, N), build(watched)):
+    network, data = small_network()
+    model, traced = watched(network)
+    for algorithm in (map_estimate(model, N), build(model)):
         keys = jax.random.split(jax.random.key(1), 2)
         points = jax.vmap(model.init)(keys) if given else None
         options = {"batch_size": 7, "islands": 2, "validation": data if validated else None}
         shapes = jax.eval_shape(lambda: points)  # noqa: B023
-        prepare(jax.random.key(0), algorithm, watched, data, params=shapes, **options)
+        prepare(jax.random.key(0), algorithm, model, data, params=shapes, **options)
         ahead = len(traced)
         assert ahead > 0
-        fit(jax.random.key(0), algorithm, watched, data, num_epochs=2, params=points, **options)
+        fit(jax.random.key(0), algorithm, model, data, num_epochs=2, params=points, **options)
         assert len(traced) == ahead
         traced.clear()
 
@@ -72,19 +66,13 @@ def test_a_run_with_no_epoch_to_go_ends_with_its_last_state():
 
 
 def test_step_is_traced_once():
-    model, data = small_network()
-    calls = []
-
-    def log_likelihood(theta, psi, batch):
-        calls.append(batch.x.shape)
-        return model.log_likelihood(theta, psi, batch)
-
-    counted = model._replace(log_likelihood=log_likelihood)
-    algorithm = build(counted)
-    fit(jax.random.key(0), algorithm, counted, data, num_epochs=1, batch_size=8)
-    traced = len(calls)
-    fit(jax.random.key(1), algorithm, counted, data, num_epochs=4, batch_size=8)
-    assert len(calls) == traced
+    network, data = small_network()
+    model, traced = watched(network)
+    algorithm = build(model)
+    fit(jax.random.key(0), algorithm, model, data, num_epochs=1, batch_size=8)
+    before = len(traced)
+    fit(jax.random.key(1), algorithm, model, data, num_epochs=4, batch_size=8)
+    assert len(traced) == before
 
 
 def test_best_validation_state_is_kept_for_each_island():

@@ -66,7 +66,11 @@ def run_practice_unit(unit: Line, data_dir: str | Path | None = None) -> Line:
     started = time.perf_counter()
     run = _run_ours if unit["method"] in OURS else _run_rival
     outcome = run(unit["method"], splits, unit["seed"])
-    seconds = time.perf_counter() - started
+    return scored(splits, outcome, time.perf_counter() - started)
+
+
+def scored(splits: Splits, outcome: Outcome, seconds: float) -> Line:
+    """What a line says of an outcome."""
     return {
         "metrics": {"mixture": _scores(outcome.mixture, splits.test.y)},
         "seconds": round(seconds, 3),

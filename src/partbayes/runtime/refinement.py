@@ -25,7 +25,7 @@ import numpy as np
 
 from partbayes.algorithm import Posterior
 from partbayes.model import Model
-from partbayes.runtime.validation import island_log_prob
+from partbayes.runtime.validation import island_log_prob, mean_nll
 from partbayes.types import Array, Batch
 
 PRIOR_ROWS = 5.0
@@ -81,9 +81,7 @@ def refine(model: Model, posterior: Posterior, validation: Batch, start: Posteri
         shift = _clear_shift(np.asarray(tried, np.float64), np.asarray(some.weight))
     if shift != 0:
         pair = _shifted_pair(model, pair, np.float64(shift))  # the type of those tried: another is traced anew
-    rows = np.asarray(_rows_log_prob(model, pair, shares, parts, validation), np.float64)
-    weight = np.asarray(validation.weight)
-    score = -float(rows @ weight / np.sum(weight))
+    score = float(mean_nll(_rows_log_prob(model, pair, shares, parts, validation), validation))
     start_share = None if start is None else float(np.asarray(parts)[0])
     return Refined(_joined(pair, shares, parts), np.asarray(shares), float(np.exp(shift)), start_share, score)
 

@@ -45,7 +45,7 @@ class Trained(NamedTuple):
 
 class Stages:
     """Runs stages one after another, keeps the time, and remembers. Later ones may be compiled `ahead`, by a thread
-    that leaving the context waits for."""
+    that leaving the context ends."""
 
     def __init__(
         self,

@@ -67,6 +67,7 @@ def joint_log_prob(log_prob: Array, alive: Array) -> Array:
     return jnp.broadcast_to(jax.nn.logsumexp(rows + share[:, None], axis=0), log_prob.shape)
 
 
+@jax.jit
 def mean_nll(log_prob: Array, batch: Batch) -> Array:
     """Weighted mean over rows."""
     return -jnp.sum(batch.weight * log_prob) / jnp.sum(batch.weight)
