@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy import stats
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from partbayes.benchmark import practice_units, run_practice_unit
+from partbayes.benchmark.page import write_page
 from partbayes.benchmark.tables import OTHERS, practice_table
 from partbayes.data import load, split, standardise
 from partbayes.errors import PartbayesError
@@ -94,3 +96,18 @@ def test_a_class_is_scored_by_its_probability():
 def test_rivals_for_numbers_refuse_classes():
     with pytest.raises(PartbayesError, match="classes"):
         run_practice_unit({"dataset": "wine_cultivars", "method": "ngboost", "seed": 0})
+
+
+def test_the_page_takes_means_over_five_seeds_and_pairs_over_all_that_are_common(tmp_path):
+    scores = {"default": [1.0] * 5 + [9.0] * 2, "ensemble_300": [2.0] * 5 + [9.5] * 2}
+    with open(tmp_path / "practice.jsonl", "w", encoding="utf-8") as file:
+        for method, values in scores.items():
+            for seed, value in enumerate(values):
+                metrics = dict.fromkeys(("rmse", "nll", "crps", "coverage_90"), value)
+                line = {"dataset": "yacht", "method": method, "seed": seed, "seconds": 1.0}
+                file.write(json.dumps(line | {"metrics": {"mixture": metrics}}) + "\n")
+    (tmp_path / "template.md").write_text("{{practice}}\n{{practice_paired}}\n")
+    page = write_page(tmp_path / "template.md", tmp_path)
+    assert "| yacht | default | 5 | 1.0000 |" in page
+    mean = (5 * -1.0 + 2 * -0.5) / 7
+    assert f"| yacht | ensemble_300 | nll | 7 | {mean:+.4f} |" in page

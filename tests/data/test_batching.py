@@ -134,6 +134,22 @@ def test_take_keeps_rows_together():
     assert np.isnan(take(batch, jnp.array([6])).x).all()
 
 
+def test_the_first_rows_of_an_order_are_those_of_the_whole():
+    np.testing.assert_array_equal(epoch_order(KEY, 3, 50, first=7), epoch_order(KEY, 3, 50)[:7])
+
+
+def test_a_batch_has_its_own_memory():
+    rows = np.arange(6.0)
+    dataset = make_dataset(rows[:, None], rows, weight=rows + 1)
+    with jax.enable_x64(True):
+        batch = as_batch(dataset)  # of the same type, so that nothing but care makes a copy
+    before = jax.tree.map(np.array, batch)
+    for values in (dataset.x, dataset.y, dataset.weight):
+        values.setflags(write=True)
+        values += 1
+    jax.tree.map(np.testing.assert_array_equal, batch, before)
+
+
 def test_as_batch_types():
     dataset = make_dataset(np.full((2, 1), 0.1), [0.1, 0.2])
     labels = make_dataset(np.zeros((2, 1)), [1, 0])

@@ -29,9 +29,11 @@ def test_level_density_is_the_same_where_the_second_output_is_zero():
     params = {"log_scale": jnp.array([0.3])}
     flat = OUTPUTS.at[:, 1].set(0.0)
     assert likelihood.level_log_prob is not None
-    level = likelihood.level_log_prob(params, OUTPUTS, Y)
+    level = likelihood.level_log_prob(params, OUTPUTS, Y, jnp.ones(()))
     assert np.allclose(level, likelihood.log_prob(params, flat, Y), rtol=1e-5)
     assert not np.allclose(level, likelihood.log_prob(params, OUTPUTS, Y), rtol=1e-2)
+    let_go = likelihood.level_log_prob(params, OUTPUTS, Y, jnp.zeros(()))
+    assert np.allclose(let_go, likelihood.log_prob(params, OUTPUTS, Y), rtol=1e-6)
 
 
 def test_sampled_noise_is_part_of_theta():
@@ -45,4 +47,6 @@ def test_sampled_noise_is_part_of_theta():
         assert (psi if sampled else theta)["likelihood"]["log_scale"] is None
         batch = Batch(jnp.ones((2, 3)), jnp.ones((2, 1)), jnp.ones(2))
         assert model.level_log_likelihood is not None
-        assert model.level_log_likelihood(theta, psi, batch).shape == (2,)
+        assert model.level_log_likelihood(theta, psi, batch, jnp.ones(())).shape == (2,)
+        let_go = model.level_log_likelihood(theta, psi, batch, jnp.zeros(()))
+        assert np.allclose(let_go, model.log_likelihood(theta, psi, batch), rtol=1e-6)

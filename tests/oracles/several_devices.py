@@ -15,10 +15,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+COMPILED_SOON = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+"""Slow code will do: what devices exchange does not depend on it."""
+
 
 def run(*args: object, devices: int = 8) -> Any:
     """The JSON that `python several_devices.py args` prints."""
-    flags = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}", "JAX_PLATFORMS": "cpu"}
+    flags = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices} {COMPILED_SOON}", "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, __file__, *map(str, args)]
     done = subprocess.run(command, env={**os.environ, **flags}, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr

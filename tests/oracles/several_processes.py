@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from several_devices import COMPILED_SOON
+
 
 def free_port() -> int:
     with socket.socket() as probe:
@@ -22,7 +24,7 @@ def free_port() -> int:
 def start(folder: Path, epochs: int) -> list[subprocess.Popen[str]]:
     """Two processes with a device each."""
     port = free_port()
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""}
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": COMPILED_SOON}
     return [
         subprocess.Popen(
             [sys.executable, __file__, str(port), str(number), str(folder), str(epochs)],

@@ -20,26 +20,27 @@ def usual_jax(monkeypatch):
     jax.config.update("jax_disable_most_optimizations", True)
 
 
-def test_a_processor_gets_less_effort_and_short_trainings_least(usual_jax):
-    assert choose(False) == {"xla_backend_optimization_level": 1}
-    assert choose(True) == {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emitters": False}
+def test_a_processor_gets_less_effort_and_what_runs_once_least(usual_jax):
+    assert choose("usual") == {"xla_backend_optimization_level": 1}
+    assert choose("light") == {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emitters": False}
+    assert choose("once") == {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 
 
 def test_what_is_asked_for_otherwise_stands(usual_jax, monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=3")
-    assert choose(True) == {"xla_cpu_use_fusion_emitters": False}
+    assert choose("light") == {"xla_cpu_use_fusion_emitters": False}
     jax.config.update("jax_disable_most_optimizations", True)
-    assert choose(True) == {}
+    assert choose("light") == {}
 
 
 def test_other_devices_are_left_alone(usual_jax, monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert choose(True) == {}
+    assert choose("light") == {}
 
 
 def test_an_option_that_the_compiler_does_not_know_is_left_out(usual_jax, monkeypatch):
-    monkeypatch.setitem(compiling._USUAL, "xla_no_such_option", 1)
-    assert choose(False) == {"xla_backend_optimization_level": 1}
+    monkeypatch.setitem(compiling._WAYS["usual"], "xla_no_such_option", 1)
+    assert choose("usual") == {"xla_backend_optimization_level": 1}
 
 
 def test_a_program_is_compiled_once_for_each_way(usual_jax, monkeypatch):
@@ -57,8 +58,10 @@ def test_a_program_is_compiled_once_for_each_way(usual_jax, monkeypatch):
         assert usual(jnp.ones(3), plus=1).tolist() == [3, 3, 3]
         light = usual.compiled
     assert light is not usual.compiled
+    asked = []
+    monkeypatch.setattr(compiling, "compiler_options", lambda way: asked.append(way) or choose(way))
     once = compiling.program(static_argnames=("plus",), once=True)(double)
-    with compiling.lightly(False):
-        first = once.compiled
+    first = once.compiled
     with compiling.lightly():
         assert once.compiled is first
+    assert asked == ["once"]

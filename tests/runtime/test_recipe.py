@@ -56,9 +56,31 @@ def test_a_noise_that_differs_between_rows_starts_level():
     assert [stage.epochs for stage in result.stages] == [3, 3, 6, 6, 0]
 
 
+def test_the_noise_is_level_in_the_level_start_and_let_go_after_it(monkeypatch):
+    model, _ = small_network(sigma="heteroscedastic")
+    handed_on = {}
+    record = stages.Stages.record
+
+    def keep(self, name, epochs, started, model, posterior, score=None):
+        handed_on[name] = posterior
+        record(self, name, epochs, started, model, posterior, score)
+
+    monkeypatch.setattr(stages.Stages, "record", keep)
+    alone = SMALL._replace(sampling_steps=0, refine=False)
+    result = train(jax.random.key(0), model, TRAIN, VALIDATION, alone, progress=False)
+    levels = {name: np.asarray(posterior.psi.level).tolist() for name, posterior in handed_on.items()}
+    assert levels == {"level start": [1.0, 1.0], "warm start": [0.0, 0.0]}, "Adam does not move it"
+    # While the noise is level nothing moves the second output: its bias is still the zero it was drawn as.
+    biases = [np.asarray(p.psi.psi["network"]["layers"][-1]["bias"]) for p in handed_on.values()]
+    assert [bool(np.any(bias[:, 1])) for bias in biases] == [False, True]
+    # Scored as the model itself scores what is handed on, not as it would with one level.
+    expected = float(islands_nll(model, result.posterior, VALIDATION))
+    assert result.stages[-1].validation == pytest.approx(expected, rel=1e-5)
+
+
 @pytest.mark.parametrize("sigma", ["learned", "heteroscedastic"])
 def test_what_is_compiled_ahead_is_what_the_stages_call(sigma):
-    """One start and one epoch for each kind of stage, and none of them twice."""
+    """One epoch to climb by, with or without the level start, and one to sample by; none of them twice."""
     model, _ = small_network(sigma=sigma)
     compiled = Counter()
 
@@ -71,8 +93,8 @@ def test_what_is_compiled_ahead_is_what_the_stages_call(sigma):
         train(jax.random.key(0), model, TRAIN, VALIDATION, SMALL, progress=False)
     finally:
         jax.monitoring.unregister_event_duration_listener(count)
-    kinds = 3 if sigma == "heteroscedastic" else 2
-    assert (compiled["jit(_start)"], compiled["jit(_run_epoch)"]) == (kinds, kinds)
+    starts = 3 if sigma == "heteroscedastic" else 2
+    assert (compiled["jit(_start)"], compiled["jit(_run_epoch)"]) == (starts, 2)
 
 
 def test_a_stage_that_cannot_be_prepared_says_so_itself(monkeypatch):

@@ -25,8 +25,9 @@ def steps_per_epoch(num_data: int, batch_size: int) -> int:
     return -(-_count(num_data, "num_data") // _count(batch_size, "batch_size"))
 
 
-def epoch_order(key: Key, epoch: ArrayLike, num_data: int) -> Array:
+def epoch_order(key: Key, epoch: ArrayLike, num_data: int, first: int | None = None) -> Array:
     r"""The epoch's permutation of the rows, `[num_data]`, without a sort, which is slow on the CPU (docs/speed.md).
+    `first` asks for so many rows of it and costs no more than those.
 
     The swap-or-not shuffle (Hoang, Morris and Rogaway, 2012): in each round every row i has a partner
     $(k - i) \bmod N$, k drawn for the round, and one bit, the same for both, decides whether the two trade places. So
@@ -43,7 +44,7 @@ def epoch_order(key: Key, epoch: ArrayLike, num_data: int) -> Array:
         pairs = jnp.maximum(places, partners).astype(jnp.uint32)
         return jnp.where(_mixed(pairs ^ salts[i]) >> np.uint32(31) == 1, partners, places)
 
-    return jax.lax.fori_loop(0, rounds, swap_or_not, jnp.arange(num_data, dtype=jnp.int32))
+    return jax.lax.fori_loop(0, rounds, swap_or_not, jnp.arange(first or num_data, dtype=jnp.int32))
 
 
 def _mixed(bits: Array) -> Array:
@@ -92,10 +93,11 @@ def as_batch(dataset: Dataset, dtype: DTypeLike | None = None) -> Batch:
             raise PartbayesError(
                 f"{name} holds values too large for {dtype}: standardise it, or look for a typing error."
             )
-        return jnp.asarray(values)
+        # Not `jnp.asarray`, which compiles a program for each shape. It may share the memory, which `astype` made ours.
+        return jax.device_put(values)
 
     labels = dataset.is_classification
-    y = jnp.asarray(dataset.y.astype(np.int32)) if labels else convert(dataset.y, "y")
+    y = jax.device_put(dataset.y.astype(np.int32)) if labels else convert(dataset.y, "y")
     return Batch(convert(dataset.x, "x"), y, convert(dataset.weight, "weight"))
 
 

@@ -55,13 +55,13 @@ def chunks(
     """The mixture of each chunk, its components' means kept within `limits`, and how many of its rows count."""
     components = posterior.log_weights.size
     size = int(np.clip(CHUNK_NUMBERS // (components * num_outputs), 1, CHUNK_ROWS))
-    on_device = jax.tree.map(jnp.asarray, posterior)
+    on_device = jax.device_put(posterior)
     for start in range(0, len(x), size):
         rows = x[start : start + size]
         # Filled up before anything is computed: how a matrix product rounds depends on the number of rows.
         filled = np.pad(rows, ((0, size - len(rows)), (0, 0)), mode="edge")
         white = scaler.transform(filled).astype(on_device.log_weights.dtype)
-        yield _within(predictive(model, on_device, jnp.asarray(white)), limits), len(rows)
+        yield _within(predictive(model, on_device, jax.device_put(white)), limits), len(rows)
 
 
 def target_limits(y: np.ndarray) -> np.ndarray:

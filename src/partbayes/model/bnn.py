@@ -2,6 +2,7 @@ r"""A partial Bayesian neural network $f(x; \theta, \psi)$: network, likelihood 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -10,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from partbayes.model.likelihoods import Categorical, Gaussian, Likelihood, LogProb
+from partbayes.model.likelihoods import Categorical, Gaussian, Likelihood
 from partbayes.model.networks import Network
 from partbayes.model.partition import Stochastic, combine, partition, select
 from partbayes.model.priors import LogPrior, Prior, normal_prior
@@ -27,6 +28,12 @@ class LogLikelihood(Protocol):
     r"""$\log p(y_n \mid x_n, \theta, \psi)$ of each row, `[M]`, before any weighting."""
 
     def __call__(self, theta: Tree, psi: Tree, batch: Batch, /) -> Array: ...
+
+
+class LevelLogLikelihood(Protocol):
+    """The same with one noise level for all rows where `level` is one, and just `LogLikelihood` where it is zero."""
+
+    def __call__(self, theta: Tree, psi: Tree, batch: Batch, level: Array, /) -> Array: ...
 
 
 class SampleTheta(Protocol):
@@ -53,8 +60,9 @@ class Model(NamedTuple):
     log_prior: LogPrior
     sample_prior: SampleTheta
     components: PredictComponents
-    level_log_likelihood: LogLikelihood | None = None
-    """With one noise level for all rows, to begin training with (see `Likelihood`); None where there is no such."""
+    level_log_likelihood: LevelLogLikelihood | None = None
+    """What the default training climbs by (see `Likelihood`): whoever gives a model another `log_likelihood` gives it
+    another of these, or None."""
     shift_noise: ShiftModelNoise | None = None
     """None where the noise is no parameter."""
 
@@ -87,9 +95,9 @@ def partial_bnn(
     def init(key: Key) -> tuple[Tree, Tree]:
         return partition(_init_tree(key, network, likelihood), predicate)[:2]
 
-    def rows_of(log_prob: LogProb, theta: Tree, psi: Tree, batch: Batch) -> Array:
+    def rows_of(log_prob: Callable[..., Array], theta: Tree, psi: Tree, batch: Batch, *level: Array) -> Array:
         params = combine(theta, psi, static)
-        return log_prob(params["likelihood"], network.apply(params["network"], batch.x), batch.y)
+        return log_prob(params["likelihood"], network.apply(params["network"], batch.x), batch.y, *level)
 
     def components(theta: Tree, psi: Tree, x: Array) -> Gaussian | Categorical:
         params = combine(theta, psi, static)
@@ -129,10 +137,8 @@ def _example_tree(network: Network, likelihood: Likelihood) -> Tree:
     arrays = [leaf for leaf in jax.tree.leaves(outline) if isinstance(leaf, jax.ShapeDtypeStruct)]
     if not all(jnp.issubdtype(leaf.dtype, jnp.inexact) for leaf in arrays):
         return draw()
-    return jax.tree.map(
-        lambda leaf: jnp.asarray(np.zeros(leaf.shape, leaf.dtype)) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf,
-        outline,
-    )
+    zeros = lambda leaf: jax.device_put(np.zeros(leaf.shape, leaf.dtype))  # noqa: E731
+    return jax.tree.map(lambda leaf: zeros(leaf) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf, outline)
 
 
 def _or_in_likelihood(path: str, leaf: Array, *, chosen) -> bool:

@@ -36,6 +36,13 @@ class LogProb(Protocol):
     def __call__(self, params: Tree, outputs: Array, y: Array, /) -> Array: ...
 
 
+class LevelLogProb(Protocol):
+    """The same with one noise level for all rows where `level` is one, and just `log_prob` where it is zero: an input,
+    so that both are one program."""
+
+    def __call__(self, params: Tree, outputs: Array, y: Array, level: Array, /) -> Array: ...
+
+
 class Components(Protocol):
     """The distribution of y at each row, as the predict room wants it."""
 
@@ -51,16 +58,15 @@ class ShiftNoise(Protocol):
 class Likelihood(NamedTuple):
     """`num_outputs` is how many numbers the network must produce per row.
 
-    `level_log_prob`, where there is one, is a simpler density of the same parameters to begin training with: one noise
-    level for all rows. A noise that may differ between rows from the start explains errors away before the mean has
-    been learned.
+    `level_log_prob`, where there is one, is what the default training climbs by, at level one and then at zero. A noise
+    that may differ between rows from the start explains errors away before the mean has been learned.
     """
 
     init: InitLikelihood
     log_prob: LogProb
     components: Components
     num_outputs: int
-    level_log_prob: LogProb | None = None
+    level_log_prob: LevelLogProb | None = None
     shift_noise: ShiftNoise | None = None
     """None where the noise is no parameter."""
 
@@ -89,13 +95,12 @@ def gaussian(
     if sigma == "heteroscedastic":
         # softplus(o + shift) equals `initial` at output zero, where a fresh network starts.
         noise = partial(_second_output_noise, floor=floor, shift=math.log(math.expm1(initial)))
-        level = partial(_level_noise, floor=floor, initial=initial)
         return Likelihood(
             partial(_scale_params, num_targets),
             partial(_gaussian_log_prob, noise=noise),
             partial(_gaussian_components, noise=noise),
             2 * num_targets,
-            partial(_gaussian_log_prob, noise=level),
+            partial(_level_log_prob, noise=noise),
             partial(_shifted, name="log_scale"),
         )
     fixed = () if isinstance(sigma, str) else sigma if isinstance(sigma, tuple) else (sigma,) * num_targets
@@ -142,12 +147,6 @@ def _second_output_noise(params: Tree, outputs: Array, *, floor: float, shift: f
     return Gaussian(loc, floor + jnp.exp(params["log_scale"]) * jax.nn.softplus(raw + shift))
 
 
-def _level_noise(params: Tree, outputs: Array, *, floor: float, initial: float) -> Gaussian:
-    """The second output taken as zero."""
-    loc, _ = jnp.split(outputs, 2, axis=-1)
-    return Gaussian(loc, jnp.broadcast_to(floor + jnp.exp(params["log_scale"]) * initial, loc.shape))
-
-
 def _gaussian_components(params: Tree, outputs: Array, *, noise: Components) -> Gaussian | Categorical:
     return noise(params, outputs)
 
@@ -156,6 +155,14 @@ def _gaussian_log_prob(params: Tree, outputs: Array, y: Array, *, noise: Compone
     loc, scale = noise(params, outputs)  # pyright: ignore[reportAssignmentType]
     terms = -0.5 * jnp.square((y - loc) / scale) - jnp.log(scale) - 0.5 * math.log(2 * math.pi)
     return jnp.sum(terms, axis=-1)
+
+
+def _level_log_prob(params: Tree, outputs: Array, y: Array, level: Array, *, noise: Components) -> Array:
+    """A second output of zero is the noise's level."""
+    loc, raw = jnp.split(outputs, 2, axis=-1)
+    return _gaussian_log_prob(
+        params, jnp.concatenate([loc, (1 - level).astype(raw.dtype) * raw], axis=-1), y, noise=noise
+    )
 
 
 def _categorical_components(params: Tree, outputs: Array) -> Categorical:

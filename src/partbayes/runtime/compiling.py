@@ -2,7 +2,8 @@
 
 A small network's training is a few programs of some hundred short loops each, and a first fit spends much of its time
 in the compiler. LLVM's first level of optimisation makes code as fast as its highest here, sooner. For a training that
-is short itself (`lightly`) XLA's older way to make loops saves more than its slower code costs. docs/speed.md has both.
+is short itself (`lightly`) XLA's older way to make loops saves more than its slower code costs, and what runs only once
+is not optimised at all. docs/speed.md has the times.
 
 What has been asked for otherwise, by `XLA_FLAGS` or by `jax_disable_most_optimizations`, and other kinds of devices are
 left alone.
@@ -15,14 +16,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, update_wrapper
-from typing import Any
+from typing import Any, Literal
 
 import jax
 
 Options = dict[str, bool | int]
 
-_USUAL: Options = {"xla_backend_optimization_level": 1}
-_LIGHT: Options = {**_USUAL, "xla_cpu_use_fusion_emitters": False}
+Way = Literal["usual", "light", "once"]
+
+_WAYS: dict[Way, Options] = {
+    "usual": {"xla_backend_optimization_level": 1},
+    "light": {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emitters": False},
+    "once": {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False},
+}
 
 _light: ContextVar[bool] = ContextVar("light", default=False)
 
@@ -51,10 +57,10 @@ class Program:
     @property
     def compiled(self) -> Any:
         """What `jax.jit` makes of the function, as this process would call it now."""
-        return self._compiled(self._once or _light.get())
+        return self._compiled("once" if self._once else "light" if _light.get() else "usual")
 
-    def _compile(self, light: bool) -> Any:
-        options = compiler_options(light)
+    def _compile(self, way: Way) -> Any:
+        options = compiler_options(way)
         return jax.jit(self._function, static_argnames=self._static, compiler_options=options or None)
 
 
@@ -65,12 +71,12 @@ def program(*, static_argnames: tuple[str, ...], once: bool = False) -> Callable
 
 
 @cache
-def compiler_options(light: bool) -> Options:
+def compiler_options(way: Way) -> Options:
     """The options for this process's devices; none where there is nothing for us to choose."""
     if jax.default_backend() != "cpu" or jax.config.read("jax_disable_most_optimizations"):
         return {}
     asked_for = os.environ.get("XLA_FLAGS", "")
-    options = {name: value for name, value in (_LIGHT if light else _USUAL).items() if name not in asked_for}
+    options = {name: value for name, value in _WAYS[way].items() if name not in asked_for}
     return {name: value for name, value in options.items() if _known(name, value)}
 
 

@@ -142,12 +142,18 @@ def _start(
     batch_size: int,
     mesh: Mesh | None,
 ) -> Run:
+    num_data = train.x.shape[0]
+
     def one_island(key: Key, given: tuple[Tree, Tree] | None) -> Any:
         streams = streams_of(key)
         key_params, key_init, key_batch = jax.random.split(streams.start, 3)
-        order = epoch_order(key_batch, jnp.array(0), train.x.shape[0])
+        indices = (
+            epoch_order(key_batch, jnp.array(0), num_data, first=batch_size)
+            if batch_size < num_data
+            else jnp.arange(num_data)  # as `batch_indices` has it
+        )
         island_params = model.init(key_params) if given is None else given
-        return algorithm.init(key_init, island_params, take(train, batch_indices(order, 0, batch_size)))
+        return algorithm.init(key_init, island_params, take(train, indices))
 
     # Strong types from the start: a weakly typed scalar would make the second epoch compile anew.
     state = jax.tree.map(

@@ -32,6 +32,7 @@ from partbayes.data.batching import steps_per_epoch
 from partbayes.errors import PartbayesError
 from partbayes.model import Model
 from partbayes.runtime.compiling import lightly
+from partbayes.runtime.level import let_go, with_level, without_level
 from partbayes.runtime.refinement import refine
 from partbayes.runtime.resumable import Checkpoint, check_folder
 from partbayes.runtime.stages import Stages, Trained, from_point, outline_of_points
@@ -154,24 +155,24 @@ def _run_stages(key: Key, model: Model, stages: Stages, recipe: Recipe, validati
     }
     # Climbing may overfit and is judged on the validation rows; moves sample what they sample.
     moves: dict[str, Any] = {"batch_size": min(recipe.move_rows, stages.num_data), "validate": False}
-    level = _level_model(model)
-    epochs = recipe.epochs if level is None else -(-recipe.epochs // 2)
-    climber = _climber(model, stages.num_data, recipe, epochs)
-    points = {"params": outline_of_points(model, recipe.islands), "islands": recipe.islands}
-    if level is not None:
-        stages.ahead(WARM_START, key_warm, climber, model, **climb | points)
     if recipe.sampling_steps > 0:
+        points = {"params": outline_of_points(model, recipe.islands), "islands": recipe.islands}
         stages.ahead(ADAPTATION, key_sample, sampler_for(model, stages.num_data, recipe), model, **moves | points)
     # The moves that follow take most of the time there is.
     level_share, warm_share = (0.15, 0.3) if recipe.sampling_steps > 0 else (0.5, 1.0)
-    if level is not None:
-        level_climber = _climber(level, stages.num_data, recipe, epochs)
-        found = stages.run(LEVEL_START, key_level, level_climber, level, epochs, share=level_share, **climb)
-        climb |= from_point(found.posterior)
-    warm = stages.run(WARM_START, key_warm, climber, model, epochs, share=warm_share, **climb)
-    begun, posterior = None, warm.posterior
+    if model.level_log_likelihood is None:
+        climber = _climber(model, stages.num_data, recipe, recipe.epochs)
+        warm = stages.run(WARM_START, key_warm, climber, model, recipe.epochs, share=warm_share, **climb).posterior
+    else:
+        levelled, epochs = with_level(model), -(-recipe.epochs // 2)
+        climber = _climber(levelled, stages.num_data, recipe, epochs)
+        found = stages.run(LEVEL_START, key_level, climber, levelled, epochs, share=level_share, **climb)
+        climb |= from_point(let_go(found.posterior))
+        found = stages.run(WARM_START, key_warm, climber, levelled, epochs, share=warm_share, **climb)
+        warm = without_level(found.posterior)
+    begun, posterior = None, warm
     if recipe.sampling_steps > 0:
-        begun, posterior = _sample(key_sample, model, stages, warm.posterior, recipe, moves)
+        begun, posterior = _sample(key_sample, model, stages, warm, recipe, moves)
     if validation is None or not recipe.refine:
         return stages.finish(posterior)
     started = time.perf_counter()
@@ -201,12 +202,6 @@ def _without(posterior: Posterior, alive: np.ndarray) -> Posterior:
 
 
 # The same objects for the same settings, so that a second training compiles nothing.
-
-
-@lru_cache(maxsize=32)
-def _level_model(model: Model) -> Model | None:
-    level = model.level_log_likelihood
-    return None if level is None else model._replace(log_likelihood=level, level_log_likelihood=None)
 
 
 @lru_cache(maxsize=64)

@@ -9,7 +9,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
@@ -165,7 +164,7 @@ def _on_one_device(posterior: Posterior) -> Posterior:
     """What is done with all islands at once takes one device; on several it would be one exchange after another."""
 
     def whole(leaf: jax.Array) -> jax.Array:
-        return leaf if len(leaf.sharding.device_set) == 1 else jnp.asarray(np.asarray(leaf))
+        return leaf if len(leaf.sharding.device_set) == 1 else jax.device_put(np.asarray(leaf))
 
     return jax.tree.map(whole, posterior)
 
@@ -188,9 +187,6 @@ def outline_of_points(model: Model, islands: int) -> tuple[Tree, Tree]:
 
 def from_point(posterior: Posterior) -> dict[str, Any]:
     """`fit`'s options to set out from another's result: each surviving island's first particle, and its ψ."""
-    return {"params": (_first(posterior.theta), posterior.psi), "islands": posterior.log_weights.shape[0]}
-
-
-@jax.jit
-def _first(theta: Tree) -> Tree:
-    return jax.tree.map(lambda leaf: leaf[:, 0], theta)
+    # By numpy: a program, however small, waits for those that are compiled meanwhile.
+    first = jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)[:, 0]), posterior.theta)
+    return {"params": (first, posterior.psi), "islands": posterior.log_weights.shape[0]}
