@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 
 COMPILED = {
     "chosen": "",
@@ -52,6 +53,18 @@ def main() -> None:
                 print(line, flush=True)
                 with open(options.output, "a", encoding="utf-8") as file:
                     file.write(line + "\n")
+    print(table([json.loads(line) for line in options.output.read_text().splitlines()]))
+
+
+def table(lines: list[dict]) -> str:
+    """Seconds of each fit, and of the processor's time the median."""
+    rows = ["| effort | compiled | seconds | processor's seconds |", "|---|---|---|---|"]
+    for effort, compiled in dict.fromkeys((line["effort"], line["compiled"]) for line in lines):
+        members = [line for line in lines if (line["effort"], line["compiled"]) == (effort, compiled)]
+        seconds = ", ".join(f"{value:.1f}" for value in sorted(line["seconds"] for line in members))
+        spent = median(line["cpu_seconds"] for line in members)
+        rows.append(f"| {effort} | {compiled} | {seconds} | {spent:.0f} |")
+    return "\n".join(rows)
 
 
 def one(dataset: str, effort: str, compiled: str) -> dict:

@@ -25,3 +25,11 @@ def test_so_do_its_comparisons(monkeypatch):
     from benchmarks.lines import ratios
 
     assert ratios(LINES) in (ROOT / "docs" / "speed.md").read_text()
+
+
+def test_so_do_its_first_fits(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+    from benchmarks.first_fit import table
+
+    lines = (ROOT / "results" / "bench" / "first_fit.jsonl").read_text().splitlines()
+    assert table([json.loads(line) for line in lines]) in (ROOT / "docs" / "speed.md").read_text()
