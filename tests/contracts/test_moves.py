@@ -58,6 +58,8 @@ class Row(NamedTuple):
     blind: bool = False
     # Whether a move says which standard normal noise would carry it back: the near-optimal kernel weighs that noise.
     noise: bool = True
+    # Whether so many steps are worth more of the compiler's effort than tests get.
+    long: bool = False
 
 
 PROPOSALS = {
@@ -66,10 +68,10 @@ PROPOSALS = {
     "Langevin": Row(smc.langevin()),
     "HMC(5)": Row(smc.hmc(5)),
     "HMC(1..5)": Row(smc.hmc(5, jitter=True)),
-    "ChEES": Row(smc.chees(), chees_extras),
-    "NUTS": Row(smc.nuts(max_depth=4)),
+    "ChEES": Row(smc.chees(), chees_extras, long=True),
+    "NUTS": Row(smc.nuts(max_depth=4), long=True),
     # The adjusted sampler has no noise to send back: it is weighed at the old point, whatever the L-kernel.
-    "NUTS, adjusted": Row(smc.nuts_adjusted(max_depth=4), noise=False),
+    "NUTS, adjusted": Row(smc.nuts_adjusted(max_depth=4), noise=False, long=True),
     # Floor 2 keeps 2 Λ(θ') > Λ(θ) for all pairs (see `second_order`): 4 > √(1.6² + 2²).
     "second order, diagonal": Row(smc.second_order("diagonal", floor=2.0)),
     "second order, full": Row(smc.second_order("full", floor=2.0)),
@@ -130,9 +132,12 @@ def draws(target: LogisticTarget):
 
 
 @cache
-def mover(kernel: smc.Kernel, target: LogisticTarget):
+def mover(kernel: smc.Kernel, target: LogisticTarget, long: bool):
     """One compilation for all step sizes."""
-    return jax.jit(lambda key, state, tuning: move(key, state, target.log_density, None, kernel, tuning))
+    return jax.jit(
+        lambda key, state, tuning: move(key, state, target.log_density, None, kernel, tuning),
+        compiler_options={"xla_backend_optimization_level": 1} if long else None,
+    )
 
 
 def one_move(row: Row, lkernel, denominator, start_from, target, step_size, **more):
@@ -141,7 +146,7 @@ def one_move(row: Row, lkernel, denominator, start_from, target, step_size, **mo
         step_size *= target.dim**-0.5
     tuning = smc.Tuning(jnp.asarray(step_size), **row.extras(target), **more)
     kernel = smc.Kernel(row.proposal, lkernel, denominator)
-    new, info = mover(kernel, target)(jax.random.key(1), draws(start_from), tuning)
+    new, info = mover(kernel, target, row.long)(jax.random.key(1), draws(start_from), tuning)
     # log_weights come back normalised; the unnormalised ones are the increments, since all started at weight one.
     return target.scores(new.theta, info.log_increments)
 
