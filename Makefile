@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := -m pip --disable-pip-version-check -qq install
 INSTALL := $(BIN)/python $(PIP_INSTALL) -c constraints.txt
 PINNED := pyproject.toml constraints.txt src/partbayes/_version.py
-PYTEST_ARGS ?= -q -n auto
+PYTEST_ARGS ?= -q -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint slow bench format results constraints clean
