@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 from statistics import median
 
+from partbayes.benchmark.lines import append_line, read_lines
+
 COMPILED = {
     "chosen": "",
     "as XLA does": "--xla_backend_optimization_level=3 --xla_cpu_use_fusion_emitters=true",
@@ -38,22 +40,23 @@ def main() -> None:
     for effort in options.efforts.split(","):
         for _ in range(options.repeats):
             for compiled, flags in COMPILED.items():
-                # One device for each core, as the command line has it.
-                devices = {"JAX_NUM_CPU_DEVICES": str(len(os.sched_getaffinity(0)))}
-                fresh = {"JAX_ENABLE_COMPILATION_CACHE": "false"}
+                environment = {
+                    "JAX_NUM_CPU_DEVICES": str(len(os.sched_getaffinity(0))),  # as the command line has it
+                    "JAX_ENABLE_COMPILATION_CACHE": "false",
+                    "XLA_FLAGS": flags,
+                }
                 command = [sys.executable, "-m", "benchmarks.first_fit", "--dataset", options.dataset]
                 done = subprocess.run(
                     [*command, "--one", effort, compiled],
-                    env={**os.environ, **devices, **fresh, "XLA_FLAGS": flags},
+                    env=os.environ | environment,
                     check=True,
-                    capture_output=True,
+                    stdout=subprocess.PIPE,
                     text=True,
                 )
-                line = done.stdout.splitlines()[-1]
-                print(line, flush=True)
-                with open(options.output, "a", encoding="utf-8") as file:
-                    file.write(line + "\n")
-    print(table([json.loads(line) for line in options.output.read_text().splitlines()]))
+                line = json.loads(done.stdout.splitlines()[-1])
+                print(effort, compiled, line["seconds"], flush=True)
+                append_line(options.output, line)
+    print(table(read_lines(options.output)))
 
 
 def table(lines: list[dict]) -> str:

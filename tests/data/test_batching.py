@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from partbayes.data import as_batch, batch_indices, epoch_order, make_dataset, steps_per_epoch, take
+from partbayes.data.batching import first_indices
 from partbayes.errors import PartbayesError
 
 KEY = jax.random.key(0)
@@ -134,8 +135,10 @@ def test_take_keeps_rows_together():
     assert np.isnan(take(batch, jnp.array([6])).x).all()
 
 
-def test_the_first_rows_of_an_order_are_those_of_the_whole():
-    np.testing.assert_array_equal(epoch_order(KEY, 3, 50, first=7), epoch_order(KEY, 3, 50)[:7])
+@pytest.mark.parametrize("batch_size", [7, 50, 60])
+def test_the_first_indices_are_those_of_the_first_step(batch_size):
+    expected = batch_indices(epoch_order(KEY, 0, 50), 0, batch_size)
+    np.testing.assert_array_equal(first_indices(KEY, 50, batch_size), expected)
 
 
 def test_a_batch_has_its_own_memory():

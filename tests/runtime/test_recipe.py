@@ -56,22 +56,28 @@ def test_a_noise_that_differs_between_rows_starts_level():
     assert [stage.epochs for stage in result.stages] == [3, 3, 6, 6, 0]
 
 
-def test_the_noise_is_level_in_the_level_start_and_let_go_after_it(monkeypatch):
-    model, _ = small_network(sigma="heteroscedastic")
-    handed_on = {}
+@pytest.fixture
+def recorded(monkeypatch):
+    """What stages hand on, by their names: model, posterior, and the score where it was known already."""
+    found = {}
     record = stages.Stages.record
 
     def keep(self, name, epochs, started, model, posterior, score=None):
-        handed_on[name] = posterior
+        found[name] = (model, posterior, score)
         record(self, name, epochs, started, model, posterior, score)
 
     monkeypatch.setattr(stages.Stages, "record", keep)
+    return found
+
+
+def test_the_noise_is_level_in_the_level_start_and_let_go_after_it(recorded):
+    model, _ = small_network(sigma="heteroscedastic")
     alone = SMALL._replace(sampling_steps=0, refine=False)
     result = train(jax.random.key(0), model, TRAIN, VALIDATION, alone, progress=False)
-    levels = {name: np.asarray(posterior.psi.level).tolist() for name, posterior in handed_on.items()}
+    levels = {name: np.asarray(posterior.psi.level).tolist() for name, (_, posterior, _) in recorded.items()}
     assert levels == {"level start": [1.0, 1.0], "warm start": [0.0, 0.0]}, "Adam does not move it"
     # While the noise is level nothing moves the second output: its bias is still the zero it was drawn as.
-    biases = [np.asarray(p.psi.psi["network"]["layers"][-1]["bias"]) for p in handed_on.values()]
+    biases = [np.asarray(p.psi.psi["network"]["layers"][-1]["bias"]) for _, p, _ in recorded.values()]
     assert [bool(np.any(bias[:, 1])) for bias in biases] == [False, True]
     # Scored as the model itself scores what is handed on, not as it would with one level.
     expected = float(islands_nll(model, result.posterior, VALIDATION))
@@ -105,20 +111,12 @@ def test_a_stage_that_cannot_be_prepared_says_so_itself(monkeypatch):
     assert len(run().stages) == 4
 
 
-def test_recorded_scores_are_those_of_the_posteriors_handed_on(monkeypatch):
-    found = {}
-    record = stages.Stages.record
-
-    def check(self, name, epochs, started, model, posterior, score=None):
-        found[name] = (score, float(islands_nll(model, posterior, VALIDATION)))
-        record(self, name, epochs, started, model, posterior, score)
-
-    monkeypatch.setattr(stages.Stages, "record", check)
+def test_recorded_scores_are_those_of_the_posteriors_handed_on(recorded):
     run()
-    told = {name: pair for name, pair in found.items() if pair[0] is not None}
+    told = {name: found for name, found in recorded.items() if found[-1] is not None}
     assert set(told) == {"warm start", "refinement"}
-    for score, expected in told.values():
-        assert score == pytest.approx(expected, rel=1e-5)
+    for model, posterior, score in told.values():
+        assert score == pytest.approx(float(islands_nll(model, posterior, VALIDATION)), rel=1e-5)
 
 
 def test_without_sampling_and_refinement_it_is_a_deep_ensemble():

@@ -70,6 +70,13 @@ def batch_indices(order: Array, step_in_epoch: ArrayLike, batch_size: int) -> Ar
     return jnp.take(order, positions % num_data)
 
 
+def first_indices(key: Key, num_data: int, batch_size: int) -> Array:
+    """`batch_indices` of the first step of the first epoch, for what one batch costs."""
+    if batch_size >= num_data:
+        return jnp.arange(num_data, dtype=jnp.int32)
+    return epoch_order(key, 0, num_data, first=batch_size)
+
+
 def take(batch: Batch, indices: Array) -> Batch:
     """The rows at `indices`. One out of range comes back as nan, which training notices, not as some other row."""
     return jax.tree.map(lambda rows: jnp.take(rows, indices, axis=0, mode="fill"), batch)

@@ -2,7 +2,7 @@
 
 from partbayes.model.adapters import as_network, from_equinox, from_function, from_linen, from_nnx
 from partbayes.model.anchored import Anchored, anchored, slope_of_all
-from partbayes.model.bnn import Model, partial_bnn
+from partbayes.model.bnn import Model, partial_bnn, with_more_beside_psi
 from partbayes.model.likelihoods import Categorical, Gaussian, Likelihood, categorical, gaussian
 from partbayes.model.networks import Network, mlp
 from partbayes.model.partition import Partition, combine, partition, paths, select
@@ -37,4 +37,5 @@ __all__ = [
     "paths",
     "select",
     "slope_of_all",
+    "with_more_beside_psi",
 ]

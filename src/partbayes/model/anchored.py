@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from partbayes import tree as tm
-from partbayes.model.bnn import Model
+from partbayes.model.bnn import Model, with_more_beside_psi
 from partbayes.types import Array, Batch, Tree
 
 
@@ -42,17 +42,10 @@ def anchored(model: Model, num_data: int) -> Model:
         share = batch.x.shape[0] / num_data / jnp.sum(batch.weight)
         return model.log_likelihood(theta, held.psi, batch) - slopes + share * tm.dot(held.slope, away)
 
-    def init(key):
-        theta, psi = model.init(key)
-        return theta, Anchored(psi, theta, jax.tree.map(jnp.zeros_like, theta))
+    def hold(theta: Tree, psi: Tree) -> Anchored:
+        return Anchored(psi, theta, jax.tree.map(jnp.zeros_like, theta))
 
-    return model._replace(
-        init=init,
-        log_likelihood=log_likelihood,
-        components=lambda theta, held, x: model.components(theta, held.psi, x),
-        level_log_likelihood=None,
-        shift_noise=None,
-    )
+    return with_more_beside_psi(model, hold, log_likelihood)
 
 
 def slope_of_all(model: Model, theta: Tree, psi: Tree, data: Batch, rows: int) -> Tree:

@@ -52,6 +52,12 @@ class ShiftModelNoise(Protocol):
     def __call__(self, theta: Tree, psi: Tree, shift: Array, /) -> tuple[Tree, Tree]: ...
 
 
+class HoldMore(Protocol):
+    """What stands in the place of ψ where a model starts."""
+
+    def __call__(self, theta: Tree, psi: Tree, /) -> Tree: ...
+
+
 class Model(NamedTuple):
     """All that training and prediction ask of a network. Each function is for one particle."""
 
@@ -124,6 +130,23 @@ def partial_bnn(
     )
 
 
+def with_more_beside_psi(model: Model, hold: HoldMore, log_likelihood: LogLikelihood) -> Model:
+    """The model with something in the place of ψ that holds ψ, as its field `psi`, and more: what `log_likelihood`, in
+    the place of the model's own, asks for besides."""
+
+    def init(key: Key) -> tuple[Tree, Tree]:
+        theta, psi = model.init(key)
+        return theta, hold(theta, psi)
+
+    return model._replace(
+        init=init,
+        log_likelihood=log_likelihood,
+        components=lambda theta, held, x: model.components(theta, held.psi, x),
+        level_log_likelihood=None,
+        shift_noise=None,
+    )
+
+
 def _init_tree(key: Key, network: Network, likelihood: Likelihood) -> Tree:
     return {"network": network.init(key), "likelihood": likelihood.init()}
 
@@ -137,8 +160,11 @@ def _example_tree(network: Network, likelihood: Likelihood) -> Tree:
     arrays = [leaf for leaf in jax.tree.leaves(outline) if isinstance(leaf, jax.ShapeDtypeStruct)]
     if not all(jnp.issubdtype(leaf.dtype, jnp.inexact) for leaf in arrays):
         return draw()
-    zeros = lambda leaf: jax.device_put(np.zeros(leaf.shape, leaf.dtype))  # noqa: E731
-    return jax.tree.map(lambda leaf: zeros(leaf) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf, outline)
+
+    def zero(leaf):
+        return jax.device_put(np.zeros(leaf.shape, leaf.dtype)) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf
+
+    return jax.tree.map(zero, outline)
 
 
 def _or_in_likelihood(path: str, leaf: Array, *, chosen) -> bool:

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from partbayes.algorithm import Posterior
-from partbayes.model import Model
-from partbayes.types import Array, Batch, Key, Tree
+from partbayes.model import Model, with_more_beside_psi
+from partbayes.types import Array, Batch, Tree
 
 
 class Levelled(NamedTuple):
@@ -30,20 +30,10 @@ def with_level(model: Model) -> Model:
     log_likelihood_at = model.level_log_likelihood
     assert log_likelihood_at is not None
 
-    def init(key: Key) -> tuple[Tree, Tree]:
-        theta, psi = model.init(key)
-        return theta, Levelled(psi, jnp.ones(()))
-
     def log_likelihood(theta: Tree, held: Levelled, batch: Batch) -> Array:
         return log_likelihood_at(theta, held.psi, batch, jax.lax.stop_gradient(held.level))
 
-    return model._replace(
-        init=init,
-        log_likelihood=log_likelihood,
-        components=lambda theta, held, x: model.components(theta, held.psi, x),
-        level_log_likelihood=None,
-        shift_noise=None,
-    )
+    return with_more_beside_psi(model, lambda theta, psi: Levelled(psi, jnp.ones(())), log_likelihood)
 
 
 def let_go(posterior: Posterior) -> Posterior:

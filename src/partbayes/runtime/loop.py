@@ -18,7 +18,7 @@ from jax.sharding import Mesh
 
 from partbayes import tree as tm
 from partbayes.algorithm import Algorithm, Info
-from partbayes.data.batching import batch_indices, epoch_order, steps_per_epoch, take
+from partbayes.data.batching import batch_indices, epoch_order, first_indices, steps_per_epoch, take
 from partbayes.model import Model
 from partbayes.runtime.compiling import program
 from partbayes.runtime.epochs import Fit, Plan, Run, Select, check_request, run_epochs
@@ -142,18 +142,12 @@ def _start(
     batch_size: int,
     mesh: Mesh | None,
 ) -> Run:
-    num_data = train.x.shape[0]
-
     def one_island(key: Key, given: tuple[Tree, Tree] | None) -> Any:
         streams = streams_of(key)
         key_params, key_init, key_batch = jax.random.split(streams.start, 3)
-        indices = (
-            epoch_order(key_batch, jnp.array(0), num_data, first=batch_size)
-            if batch_size < num_data
-            else jnp.arange(num_data)  # as `batch_indices` has it
-        )
         island_params = model.init(key_params) if given is None else given
-        return algorithm.init(key_init, island_params, take(train, indices))
+        rows = take(train, first_indices(key_batch, train.x.shape[0], batch_size))
+        return algorithm.init(key_init, island_params, rows)
 
     # Strong types from the start: a weakly typed scalar would make the second epoch compile anew.
     state = jax.tree.map(
