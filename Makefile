@@ -37,9 +37,11 @@ format: $(VENV)/.dev  ## mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-results: $(VENV)/.dev  ## write docs/results.md anew from the lines under results/
+results: $(VENV)/.dev  ## write docs/results.md and the README's table anew from the lines under results/
 	$(BIN)/python -m partbayes.benchmark.page docs/results.template.md results > docs/results.md.new
 	mv docs/results.md.new docs/results.md
+	$(BIN)/python -m partbayes.benchmark.headline README.md results/practice.jsonl > README.md.new
+	mv README.md.new README.md
 
 constraints: needs-python  ## resolve all dependencies anew and write constraints.txt
 	@echo "Resolving every dependency in a throwaway environment; this takes a few minutes ..."

@@ -155,19 +155,20 @@ def worst(scores):
     return max(abs(score) for score in scores.values())
 
 
-@pytest.mark.parametrize("dim", [1, 10])
+# Where the target stays, both denominators are one number. So each is tried in one dimension only, and the program that
+# stays with today's target carries yesterday's to it as well.
+
+
+@pytest.mark.parametrize(("dim", "denominator"), [(1, "cached"), (10, "same_batch")])
 @pytest.mark.parametrize(("proposal", "lkernel"), PAIRS)
-def test_one_move_keeps_the_target(proposal, lkernel, dim):
+def test_one_move_keeps_the_target(proposal, lkernel, dim, denominator):
     target = TODAY._replace(dim=dim)
     for step_size in STEP_SIZES:
-        scores = one_move(PROPOSALS[proposal], LKERNELS[lkernel], "same_batch", target, target, step_size)
+        scores = one_move(PROPOSALS[proposal], LKERNELS[lkernel], denominator, target, target, step_size)
         assert worst(scores) < TOLERANCE, (step_size, scores)
-
-
-@pytest.mark.parametrize(("proposal", "lkernel"), PAIRS)
-def test_cached_denominator_carries_yesterdays_target_to_todays(proposal, lkernel):
-    scores = one_move(PROPOSALS[proposal], LKERNELS[lkernel], "cached", YESTERDAY, TODAY, 0.5)
-    assert worst(scores) < TOLERANCE, scores
+    if denominator == "cached":
+        scores = one_move(PROPOSALS[proposal], LKERNELS[lkernel], denominator, YESTERDAY, target, 0.5)
+        assert worst(scores) < TOLERANCE, ("from yesterday's", scores)
 
 
 @pytest.mark.parametrize("proposal", ["random walk", "Langevin", "HMC(5)", "ChEES", "NUTS", "NUTS, adjusted"])

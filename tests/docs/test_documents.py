@@ -78,6 +78,19 @@ def test_the_results_page_says_what_the_result_lines_say():
     assert page == (ROOT / "docs" / "results.md").read_text(), "run `make results`"
 
 
+def test_the_readme_quotes_the_result_lines():
+    from partbayes.benchmark import read_lines
+    from partbayes.benchmark.headline import with_headline
+
+    assert with_headline(README, read_lines(ROOT / "results" / "practice.jsonl")) == README, "run `make results`"
+
+
+def test_the_pictures_of_the_documents_are_there():
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for picture in re.findall(r"!\[.*?\]\((.*?)\)", page.read_text()):
+            assert (page.parent / picture).is_file(), f"{page.name} shows {picture}"
+
+
 def test_the_proposals_page_quotes_the_result_lines():
     from partbayes.benchmark import read_lines
     from partbayes.benchmark.fidelity_table import by_sampler

@@ -79,12 +79,12 @@ class Stages:
         resumed = self._checkpoint is not None and self._checkpoint.resume
         if hosts.several() or resumed or jax.default_backend() != "cpu":
             return
-        wide = jax.config.read("jax_enable_x64")  # a thread has its own
+        wide, device = jax.config.read("jax_enable_x64"), jax.config.jax_default_device  # a thread has its own
 
         def compile_it() -> None:
             mesh = every_device(options["islands"])
             validation = self._validation if validate else None
-            with jax.enable_x64(wide):
+            with jax.enable_x64(wide), jax.default_device(device):
                 run = prepare(key, algorithm, model, self._data, mesh=mesh, validation=validation, **options)
                 if self._validation is not None and not validate:  # otherwise its score is known
                     island_log_prob.lower(model, _as_handed_on(run.best, mesh), self._validation).compile()
