@@ -16,6 +16,7 @@ It does not see a key that is closed over inside `vmap` (every element gets the 
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import tempfile
 
@@ -45,6 +46,9 @@ if "PARTBAYES_TESTS_COMPILED" not in os.environ:  # the first process; workers i
     os.environ["PARTBAYES_TESTS_COMPILED"] = _folder.name
 jax.config.update("jax_compilation_cache_dir", os.environ["PARTBAYES_TESTS_COMPILED"])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+
+# Tracing makes many objects and little garbage: looking for it so often is a twentieth of all the time.
+gc.set_threshold(100_000, 50, 50)
 
 # No deadline: the first example compiles. Derandomised: a test gives the same answer every time.
 hypothesis.settings.register_profile("partbayes", deadline=None, derandomize=True)

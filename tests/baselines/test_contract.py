@@ -34,7 +34,8 @@ def trial(name):
     key_params, key_init = jax.random.split(jax.random.key(0))
     params = model.init(key_params)
     # Strongly typed, as the training loop makes it.
-    state = jax.tree.map(lambda a: jax.lax.convert_element_type(a, a.dtype), algorithm.init(key_init, params, data))
+    state = jax.jit(algorithm.init)(key_init, params, data)
+    state = jax.tree.map(lambda a: jax.lax.convert_element_type(a, a.dtype), state)
     return algorithm._replace(step=jax.jit(algorithm.step), posterior=jax.jit(algorithm.posterior)), params, state, data
 
 

@@ -29,8 +29,10 @@ def test_step_climbs_the_target_per_row(x64):
     batch = jax.tree.map(lambda rows: rows[:6], data)
     algorithm = map_estimate(model, 24, optimiser=optax.sgd(0.1))
     params = model.init(jax.random.key(1))
-    state, info = algorithm.step(jax.random.key(2), algorithm.init(jax.random.key(3), params, batch), batch)
+    state = jax.jit(algorithm.init)(jax.random.key(3), params, batch)
+    state, info = jax.jit(algorithm.step)(jax.random.key(2), state, batch)
 
+    @jax.jit
     def objective(params):
         return jnp.mean(model.log_likelihood(*params, batch)) + model.log_prior(params[0]) / 24
 

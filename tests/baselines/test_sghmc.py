@@ -107,7 +107,7 @@ def recorded(num_steps, **settings):
     model, data = small_network()
     algorithm = sghmc(model, 24, **settings)
     key_params, key_init = jax.random.split(jax.random.key(1))
-    states = [algorithm.init(key_init, model.init(key_params), data)]
+    states = [jax.jit(algorithm.init)(key_init, model.init(key_params), data)]
     step = jax.jit(algorithm.step)
     for i in range(num_steps):
         state, _ = step(jax.random.key(2 + i), states[-1], data)
@@ -134,7 +134,7 @@ def test_lost_chain_goes_on_from_a_living_one():
     model, data = small_network()
     algorithm = sghmc(model, 24, num_particles=3, num_chains=3)
     key_params, key_init = jax.random.split(jax.random.key(1))
-    state = algorithm.init(key_init, model.init(key_params), data)
+    state = jax.jit(algorithm.init)(key_init, model.init(key_params), data)
     lost = jax.tree.map(lambda leaf: leaf.at[1].set(1e30), state.theta)  # its square is not a float32
     moved, info = jax.jit(algorithm.step)(jax.random.key(2), state._replace(theta=lost), data)
     assert np.isclose(info.dead, 1 / 3) and info.finite and info.skipped

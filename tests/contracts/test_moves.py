@@ -265,7 +265,8 @@ def test_an_error_in_the_documented_proposal_is_caught(broken, lkernel):
 @pytest.mark.parametrize("lkernel", LKERNELS)
 def test_wrong_denominator_is_caught(proposal, lkernel):
     """Dividing by today's target where yesterday's value was due."""
-    assert worst(one_move(PROPOSALS[proposal], LKERNELS[lkernel], "same_batch", YESTERDAY, TODAY, 0.5)) > CAUGHT
+    yesterday, today = (target._replace(dim=10) for target in (YESTERDAY, TODAY))
+    assert worst(one_move(PROPOSALS[proposal], LKERNELS[lkernel], "same_batch", yesterday, today, 0.5)) > CAUGHT
 
 
 def test_random_walk_weighted_as_if_it_kept_the_target_is_caught():

@@ -113,7 +113,7 @@ def test_nothing_is_a_clear_error(kind):
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-@pytest.mark.parametrize("stochastic", ["first", "last", "all"])
+@pytest.mark.parametrize("stochastic", ["first", pytest.param("last", marks=pytest.mark.slow), "all"])
 def test_every_subset_of_every_network_trains(kind, stochastic):
     """Parts put together again compute what the network computes, and a training step moves both parts."""
     network = NETWORKS[kind]()

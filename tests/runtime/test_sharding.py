@@ -31,7 +31,7 @@ def test_eight_devices_give_the_numbers_of_one(islands, particles, block, share)
         assert found[what] < 1e-9, found
 
 
-@pytest.mark.parametrize("devices", [2, 4, 8])
+@pytest.mark.parametrize("devices", [2, pytest.param(4, marks=pytest.mark.slow), 8])
 def test_a_step_exchanges_what_the_cost_model_says(devices):
     """docs/scaling.md: whatever the number of devices, and of blocks, a step gathers survivors and adds up thrice."""
     divided = several_devices.run("collectives", 1, devices, devices=devices)

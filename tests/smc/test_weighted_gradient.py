@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +15,7 @@ from partbayes.model import log_target
 from partbayes.smc.step import move_with_gradient
 
 J = 23
+weighted_gradient = jax.jit(smc.weighted_gradient, static_argnums=(0, 4))
 
 
 def population(sigma="learned"):
@@ -24,6 +27,7 @@ def population(sigma="learned"):
     return (lambda theta, psi: target(theta, psi, data)), theta, log_weights, psi
 
 
+@partial(jax.jit, static_argnums=0)
 def one_by_one(log_density, theta, log_weights, psi):
     """The plain sum: J gradients, then their weighted mean."""
     gradients = jax.vmap(jax.grad(log_density, argnums=1), (0, None))(theta, psi)
@@ -34,7 +38,7 @@ def one_by_one(log_density, theta, log_weights, psi):
 @pytest.mark.parametrize("block_size", [None, 1, 5, 23, 100])
 def test_equals_the_sum_over_particles(x64, block_size):
     log_density, theta, log_weights, psi = population()
-    ours = smc.weighted_gradient(log_density, theta, log_weights, psi, block_size)
+    ours = weighted_gradient(log_density, theta, log_weights, psi, block_size)
     assert trees_close(ours, one_by_one(log_density, theta, log_weights, psi), rtol=1e-10, atol=1e-12)
 
 
@@ -44,7 +48,8 @@ def test_equals_the_sum_over_particles(x64, block_size):
 def test_moving_and_differentiating_in_one_pass(x64, proposal, lkernel, block_size):
     """The gradient that comes with a move is the one at the particles' new places under their new weights."""
     log_density, theta, log_weights, psi = population()
-    values = jax.vmap(log_density, (0, None))(theta, psi)
+    values_at = jax.jit(jax.vmap(log_density, (0, None)))
+    values = values_at(theta, psi)
     state = smc.ParticleState(theta, jax.nn.log_softmax(log_weights), values)
     kernel = smc.Kernel(proposal, lkernel, "cached", block_size)
     tuning = smc.Tuning(jnp.asarray(0.05))
@@ -52,7 +57,7 @@ def test_moving_and_differentiating_in_one_pass(x64, proposal, lkernel, block_si
         jax.random.key(3), state, psi
     )
     assert trees_close(gradient, one_by_one(log_density, new.theta, new.log_weights, psi), rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(new.log_target, jax.vmap(log_density, (0, None))(new.theta, psi), rtol=1e-10)
+    np.testing.assert_allclose(new.log_target, values_at(new.theta, psi), rtol=1e-10)
 
 
 def test_j_gradients_are_never_stored():
@@ -79,4 +84,4 @@ def test_dead_particles_weigh_nothing():
     log_weights = log_weights.at[::2].set(-jnp.inf)
     alive = jax.tree.map(lambda a: a[1::2], theta)
     expected = one_by_one(log_density, alive, log_weights[1::2], psi)
-    assert trees_close(smc.weighted_gradient(log_density, theta, log_weights, psi, 4), expected, rtol=1e-4, atol=1e-5)
+    assert trees_close(weighted_gradient(log_density, theta, log_weights, psi, 4), expected, rtol=1e-4, atol=1e-5)
