@@ -79,7 +79,9 @@ class Stages:
         resumed = self._checkpoint is not None and self._checkpoint.resume
         if hosts.several() or resumed or jax.default_backend() != "cpu":
             return
-        wide, device = jax.config.read("jax_enable_x64"), jax.config.jax_default_device  # a thread has its own
+        # A thread has its own of both.
+        wide = jax.config.read("jax_enable_x64")
+        device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
 
         def compile_it() -> None:
             mesh = every_device(options["islands"])
