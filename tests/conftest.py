@@ -47,7 +47,7 @@ if "PARTBAYES_TESTS_COMPILED" not in os.environ:  # the first process; workers i
 jax.config.update("jax_compilation_cache_dir", os.environ["PARTBAYES_TESTS_COMPILED"])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 
-# Tracing makes many objects and little garbage: looking for it so often is a twentieth of all the time.
+# Tracing makes many objects and little garbage: looking for it less often saves time.
 gc.set_threshold(100_000, 50, 50)
 
 # No deadline: the first example compiles. Derandomised: a test gives the same answer every time.

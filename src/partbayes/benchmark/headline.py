@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 
 from partbayes.benchmark.lines import Line, read_lines
+from partbayes.benchmark.page import PROTOCOL_SEEDS
 from partbayes.data import DATASETS
 
 COLUMNS = {
@@ -15,7 +16,6 @@ COLUMNS = {
     "hist_gradient_boosting": "hist. gradient boosting",
     "gaussian_process": "Gaussian process",
 }
-SEEDS = 5
 BEGIN, END = "<!-- scores, by `make results` -->", "<!-- end of scores -->"
 
 
@@ -23,7 +23,7 @@ def headline_table(lines: list[Line]) -> str:
     """NLL and CRPS, means over the first five seeds, a row per public table; fewer seeds are said."""
     rows = [f"| data set | {' | '.join(COLUMNS.values())} |", "|---" * (len(COLUMNS) + 1) + "|"]
     for dataset in DATASETS:
-        of_dataset = [line for line in lines if line["dataset"] == dataset and line["seed"] < SEEDS]
+        of_dataset = [line for line in lines if line["dataset"] == dataset and line["seed"] < PROTOCOL_SEEDS]
         cells = [_cell(of_dataset, _largest_ensemble(of_dataset) if name == "ensemble" else name) for name in COLUMNS]
         rows.append(f"| {dataset} | {' | '.join(cells)} |")
     return "\n".join(rows)
@@ -41,7 +41,7 @@ def _cell(lines: list[Line], method: str | None) -> str:
     if not scores:
         return "–"
     nll, crps = (fmean(score[name] for score in scores) for name in ("nll", "crps"))
-    fewer = "" if len(scores) == SEEDS else f" ({len(scores)} seed{'s' * (len(scores) > 1)})"
+    fewer = "" if len(scores) == PROTOCOL_SEEDS else f" ({len(scores)} seed{'s' * (len(scores) > 1)})"
     return f"{nll:.3f} / {crps:.4f}{fewer}".replace("-", "−")
 
 

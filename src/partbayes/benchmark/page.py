@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 
 from partbayes.benchmark.fidelity_table import closest_samplers, fidelity_table, truths_table
 from partbayes.benchmark.formats import format_table
@@ -71,7 +71,7 @@ def _first_seeds(folder: Path) -> str:
     """GOHSMC's RMSE on yacht for each of the first five seeds, and their mean."""
     lines = [line for line in read_lines(folder / "guided.jsonl") if line["seed"] < 5 and line["dataset"] == "yacht"]
     values = [line["metrics"]["paper"]["rmse"] for line in lines if line["method"] == "gohsmc"]
-    return ", ".join(f"{value:.3f}" for value in values) + f" (mean {sum(values) / len(values):.3f})"
+    return ", ".join(f"{value:.3f}" for value in values) + f" (mean {fmean(values):.3f})"
 
 
 def _guided(folder: Path) -> str:
@@ -114,7 +114,7 @@ def _practice_means(folder: Path, shown: dict[str, str], file: str = "practice.j
     ]
     lines = [line for line in _practice_lines(folder, "accuracy" in shown, file) if line["seed"] < PROTOCOL_SEEDS]
     for (dataset, method), members in _groups(lines).items():
-        means = [_mean(line["metrics"]["mixture"][metric] for line in members) for metric in shown]
+        means = [fmean(line["metrics"]["mixture"][metric] for line in members) for metric in shown]
         scores = " | ".join(
             f"{mean:.3f}" if "9" in name else f"{mean:.4f}" for name, mean in zip(shown, means, strict=True)
         )
@@ -146,11 +146,6 @@ def _groups(lines: list[Line]) -> dict[tuple[str, str], list[Line]]:
     datasets, methods = (list(dict.fromkeys(line[name] for line in lines)) for name in ("dataset", "method"))
     found = {(d, m): [x for x in lines if (x["dataset"], x["method"]) == (d, m)] for d in datasets for m in methods}
     return {pair: members for pair, members in found.items() if members}
-
-
-def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return sum(found) / len(found)
 
 
 def _lines_as(table: Callable[[list[Line]], str], file: str) -> Callable[[Path], str]:
