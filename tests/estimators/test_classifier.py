@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from partbayes.errors import PartbayesError
-from partbayes.estimators import PartialBNNClassifier
+from partbayes.estimators import PartialBNNClassifier, PartialBNNRegressor
+from partbayes.estimators import run as running
+from partbayes.runtime.recipe import OF_CLASSES
 
 
 def test_it_tells_the_classes_apart(classifier, blobs):
@@ -63,3 +65,19 @@ def test_an_unknown_validation_label_is_named(blobs, quickest):
         PartialBNNClassifier(**quickest).fit(*blobs, validation=(blobs.x[:2], ["ash", "elm"]))
     model = PartialBNNClassifier(**quickest).fit(*blobs, validation=(blobs.x[:9], blobs.y[:9]))
     assert np.isfinite(model.stages_[0].validation)
+
+
+def test_only_classes_are_sampled_cold(blobs, monkeypatch):
+    temperatures = []
+
+    def note(key, model, data, validation, recipe, **options):
+        temperatures.append(recipe.temperature)
+        raise KeyboardInterrupt  # no need to train
+
+    monkeypatch.setattr(running, "train", note)
+    numbers = np.arange(120) % 3
+    own = {"recipe": {"temperature": 0.5}}
+    for estimator in (PartialBNNClassifier(), PartialBNNClassifier(**own), PartialBNNRegressor()):
+        with pytest.raises(KeyboardInterrupt):
+            estimator.fit(blobs.x, numbers)
+    assert temperatures == [OF_CLASSES, 0.5, 1.0]

@@ -14,6 +14,7 @@ import pytest
 from problems import linear_problem
 
 from partbayes import smc
+from partbayes.model import tempered
 from partbayes.runtime import fit
 from partbayes.training import gohsmc, ohsmc, sgsmc, smc_pbnn
 
@@ -72,6 +73,26 @@ def test_gohsmc_with_the_asymptotic_kernel():
     model, data, exact = linear_problem()
     algorithm = gohsmc(model, num_data=8, num_particles=1000, step_size=0.6, lkernel=smc.asymptotic(), optimiser=STILL)
     check(fit(jax.random.key(2), algorithm, model, data, num_epochs=12, batch_size=8, islands=SEEDS), exact)
+
+
+def test_at_another_temperature_only_the_width_is_another():
+    """N(m, Σ) to the power 1/T is N(m, TΣ). Particles set out from one point, and moves enough forget it."""
+    temperature = 0.1
+    model, data, exact = linear_problem()
+    algorithm = gohsmc(
+        tempered(model, temperature),
+        num_data=8,
+        num_particles=300,
+        step_size=0.1,
+        proposal=smc.hmc(5),
+        lkernel=smc.asymptotic(),
+        hold_psi=True,
+        start="given",
+    )
+    result = fit(jax.random.key(7), algorithm, model, data, num_epochs=60, batch_size=8, islands=SEEDS)
+    mean, covariance = weighted_moments(result.posterior)
+    assert standard_errors(mean, exact.mean) < 4
+    assert standard_errors(covariance, temperature * exact.cov) < 4
 
 
 @pytest.mark.parametrize("build", [smc_pbnn, sgsmc])

@@ -13,7 +13,7 @@ from problems import small_network, trees_equal
 
 from partbayes.errors import PartbayesError
 from partbayes.runtime import resumable, stages
-from partbayes.runtime.recipe import SAMPLED_UP_TO, SHRINKING, Recipe, recipe_for, train
+from partbayes.runtime.recipe import OF_CLASSES, SAMPLED_UP_TO, SHRINKING, Recipe, recipe_for, train
 from partbayes.runtime.resumable import Checkpoint
 from partbayes.runtime.validation import islands_nll
 from partbayes.types import Batch
@@ -196,6 +196,13 @@ def test_recipes_fit_the_table():
     large = recipe_for("standard", 1_000_000)
     assert large.epochs * (1_000_000 / large.batch_size) <= 110_000
     assert recipe_for("quick", 500, islands=3, particles=None).islands == 3
+    assert recipe_for("standard", 600, classes=True) == Recipe(temperature=OF_CLASSES)
+    assert recipe_for("standard", 600, classes=True, temperature=1.0) == Recipe()
+    assert recipe_for("standard", 12_000, noise_shape=False).sampling_steps == 0, "does not ask for sampling"
+    with pytest.raises(PartbayesError, match="temperature is 0"):
+        recipe_for("standard", 100, temperature=0.0)
+    with pytest.raises(PartbayesError, match="noise_shape"):
+        recipe_for("standard", 100, noise_shape=1)
     with pytest.raises(PartbayesError, match="quick, standard, thorough"):
         recipe_for("lazy", 100)
     with pytest.raises(PartbayesError, match="islands"):

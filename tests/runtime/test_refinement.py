@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from partbayes.algorithm import Posterior
-from partbayes.runtime import refinement
-from partbayes.runtime.refinement import PRIOR_ROWS, PRIOR_ROWS_OF_PARTS, refine, shift_noise
+from partbayes.runtime.refinement import PRIOR_ROWS_OF_PARTS, refine, shift_noise
+from partbayes.runtime.stacking import PRIOR_ROWS, stacked
 from partbayes.runtime.validation import islands_nll
 from partbayes.types import Batch
 
@@ -39,7 +39,9 @@ def test_shares_are_the_penalised_optimum(num_rows):
     log_prob = rng.normal(size=(2, 4, num_rows)) + np.array([0.0, 0.1, -0.5, -30.0])[:, None]
     log_prob[1] -= 0.4
     weight = rng.uniform(0.5, 2.0, size=num_rows)
-    shares, parts = refinement._shares(list(jnp.asarray(log_prob)), jnp.asarray(weight))
+    shares, parts = stacked(
+        list(jnp.asarray(log_prob)), jnp.asarray(weight), (PRIOR_ROWS_OF_PARTS, PRIOR_ROWS_OF_PARTS)
+    )
 
     def loss(free):
         log_share, log_part = np.log(softmax(free[:4])), np.log(softmax(free[4:]))
@@ -83,23 +85,67 @@ def test_the_island_that_explains_the_rows_counts_most_and_the_score_gains():
     assert "the 3 islands have shares" in refined.note()
 
 
+def scale_of_first(model, posterior, x):
+    first = jax.tree.map(lambda leaf: leaf[0, 0], posterior.theta), jax.tree.map(lambda leaf: leaf[0], posterior.psi)
+    return model.components(*first, x).scale
+
+
 @pytest.mark.parametrize("sigma", ["learned", "heteroscedastic"])
-@pytest.mark.parametrize("stochastic", ["first", ["network/layers/0", "likelihood"]], ids=["in psi", "in theta"])
-def test_noise_that_is_clearly_too_large_is_scaled(sigma, stochastic):
-    model, _ = small_network(sigma=sigma, stochastic=stochastic)
+def test_noise_that_is_clearly_too_large_is_scaled(sigma):
+    """In ψ, where it is one number for all particles of an island."""
+    model, _ = small_network(sigma=sigma)
     posterior = ensemble(model, num_islands=1)
     rows = rows_of(model, posterior, 2000, noise=0.4)
-    before = model.components(*(jax.tree.map(lambda leaf: leaf[0, 0], posterior.theta),
-                                jax.tree.map(lambda leaf: leaf[0], posterior.psi)), rows.x).scale  # fmt: skip
+    before = scale_of_first(model, posterior, rows.x)
     refined = refine(model, posterior, rows)
     expected = 0.4 / float(jnp.sqrt(jnp.mean(before**2)))
     # Two standard errors of a scale estimated from 2000 rows are 2 / √(2 · 2000), three per cent, and the grid has
-    # steps of five; a heteroscedastic noise differs between rows, and its best factor is no plain ratio.
+    # steps of ten; a heteroscedastic noise differs between rows, and its best factor is no plain ratio.
     assert refined.noise_factor == pytest.approx(expected, rel=0.25 if sigma == "heteroscedastic" else 0.1)
-    after = model.components(*(jax.tree.map(lambda leaf: leaf[0, 1], refined.posterior.theta),
-                               jax.tree.map(lambda leaf: leaf[0], refined.posterior.psi)), rows.x).scale  # fmt: skip
-    np.testing.assert_allclose(after / before, refined.noise_factor, rtol=0.01)
+    np.testing.assert_allclose(
+        scale_of_first(model, refined.posterior, rows.x) / before, refined.noise_factor, rtol=0.01
+    )
     assert refined.score == pytest.approx(float(islands_nll(model, refined.posterior, rows)), rel=1e-4)
+    assert refined.copies == {}, "copies with another noise would have to be other islands"
+
+
+def in_theta(num_particles: int):
+    model, _ = small_network(sigma="learned", stochastic=["network/layers/0", "likelihood"])
+    posterior = ensemble(model, num_islands=1, num_particles=num_particles)
+    return model, posterior, float(jnp.exp(posterior.theta["likelihood"]["log_sigma"][0, 0, 0])) + 1e-3
+
+
+def test_errors_of_two_sizes_get_copies_of_two_sizes():
+    """The truth is the mixture that copies can be: errors at 1/3 of the noise for 60 % of the rows, at 3 for 10 %."""
+    model, posterior, sigma = in_theta(num_particles=4)
+    num = 4000
+    sizes = np.random.default_rng(1).choice([1 / 3, 1.0, 3.0], size=(num, 1), p=[0.6, 0.3, 0.1])
+    rows = rows_of(model, posterior, num, noise=sigma * sizes)
+    refined = refine(model, posterior, rows)
+    # Standard errors of the shares, by the information that a row has of them at the truth (by simulation).
+    assert refined.copies[1 / 3] == pytest.approx(0.6, abs=4 * 0.0133)
+    assert refined.copies[3.0] == pytest.approx(0.1, abs=4 * 0.0077)
+    assert refined.noise_factor == 1.0
+    assert refined.posterior.log_weights.shape == (1, 4 + 2 + 2), "every third particle is copied"
+    weights = np.exp(refined.posterior.log_weights[0])
+    np.testing.assert_allclose(weights[4:6].sum(), refined.copies[1 / 3], rtol=1e-4)
+    assert refined.score == pytest.approx(float(islands_nll(model, refined.posterior, rows)), rel=1e-4)
+    assert "has 0.33 times its noise" in refined.note() and "has 3 times its noise" in refined.note()
+    log_noise = refined.posterior.theta["likelihood"]["log_sigma"][0, :, 0]
+    np.testing.assert_allclose(log_noise - log_noise[0], np.log([1] * 4 + [1 / 3] * 2 + [3] * 2), atol=1e-5)
+
+
+def test_normal_errors_get_no_copies_to_speak_of():
+    model, posterior, sigma = in_theta(num_particles=1)
+    rows = rows_of(model, posterior, 2000, noise=sigma)
+    refined = refine(model, posterior, rows)
+    # Twice the gain of two shares that are nothing in truth is at most χ² with two degrees of freedom: 13.8 once in
+    # a thousand times.
+    assert 0 <= 2000 * (float(islands_nll(model, posterior, rows)) - refined.score) < 13.8 / 2
+    assert sum(refined.copies.values()) < 0.1
+    assert refine(model, posterior, rows, noise_shape=False).copies == {}
+    few = refine(model, posterior, rows_of(model, posterior, 20, noise=0.1 * sigma))
+    assert few.copies == {}, "few rows say little"
 
 
 def test_noise_that_is_right_or_judged_by_few_rows_stays():

@@ -45,6 +45,9 @@ OURS: dict[str, dict[str, Any]] = {
     # As many gradients (a random walk: densities) as the default's 20 leapfrog steps and the one before them.
     "langevin": {"recipe": {"leapfrog_steps": 1, "adaptation_steps": 1000, "sampling_steps": 1000}},
     "random_walk": {"recipe": {"leapfrog_steps": 0, "adaptation_steps": 1000, "sampling_steps": 1000}},
+    "normal_noise": {"recipe": {"noise_shape": False}},
+    "unrefined": {"recipe": {"refine": False}},
+    "temperature_1": {"recipe": {"temperature": 1.0}},
     "no_warm_start": {"epochs": 2},
     "sampled": {"recipe": {"keep": Recipe().keep}},  # on large tables, too: what it says is the default's own
     "one_island": {"islands": 1, "particles": 80},

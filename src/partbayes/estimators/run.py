@@ -79,7 +79,8 @@ def run(
     }
     if request.method in BY_RECIPE:
         changes = {**(request.recipe or {}), **BY_RECIPE[request.method]}
-        recipe = recipe_for(request.effort, num_data, **overrules, **changes)
+        classes = bool(np.issubdtype(data.y.dtype, np.integer))
+        recipe = recipe_for(request.effort, num_data, classes=classes, **overrules, **changes)
         return train(key, model, data, validation, recipe, **options)
     plan = make_plan(request.method, request.effort, num_data, proposal=request.proposal, **overrules)
     return _train_by(plan, key, model, data, validation, **options)

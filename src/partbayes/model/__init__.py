@@ -8,6 +8,7 @@ from partbayes.model.networks import Network, mlp
 from partbayes.model.partition import Partition, combine, partition, paths, select
 from partbayes.model.priors import Prior, normal_prior
 from partbayes.model.target import Target, log_batch_likelihood, log_target
+from partbayes.model.tempered import tempered
 
 __all__ = [
     "Anchored",
@@ -37,5 +38,6 @@ __all__ = [
     "paths",
     "select",
     "slope_of_all",
+    "tempered",
     "with_more_beside_psi",
 ]

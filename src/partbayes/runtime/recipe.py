@@ -6,7 +6,7 @@ r"""The default training: a warm-started ensemble of islands, whose stochastic p
 2. **Adaptation.** ψ stays. Each island's particles set out from its θ and move by Hamiltonian trajectories on the full
    data, while the step size is steered to its target acceptance.
 3. **Sampling.** The same with the step size frozen; the particles of several iterations are pooled.
-4. **Refinement.** The islands' shares and the level of the noise, given the particles (`runtime.refinement`).
+4. **Refinement.** The islands' shares and the shape and level of the noise, given the particles (`runtime.refinement`).
 
 Each island's warm start stays in it beside the samples, with the share that the validation rows give it. Larger tables
 get more islands in place of sampling (`SAMPLED_UP_TO`). The warm start alone, not refined, is a deep ensemble.
@@ -30,7 +30,7 @@ from partbayes.algorithm import Algorithm, Posterior
 from partbayes.baselines import map_estimate
 from partbayes.data.batching import steps_per_epoch
 from partbayes.errors import PartbayesError
-from partbayes.model import Model
+from partbayes.model import Model, tempered
 from partbayes.runtime.compiling import lightly
 from partbayes.runtime.level import let_go, with_level, without_level
 from partbayes.runtime.refinement import refine
@@ -65,10 +65,14 @@ class Recipe(NamedTuple):
     weights: Literal["metropolis", "forward"] = "metropolis"
     """Moves that are accepted or rejected, with equal weights (the asymptotic L-kernel), or always made and weighed
     (the forward-proposal L-kernel)."""
+    temperature: float = 1.0
+    """Of the moves' target (`model.tempered`). Without a word about it, classes are sampled at `OF_CLASSES`."""
     move_rows: int = 100_000
     """Rows that one move sees: all, or a fresh batch of so many where there are more, which makes the samples too wide
     (docs/recipe.md)."""
     refine: bool = True
+    noise_shape: bool = True
+    """Whether the refinement may give the noise another shape than the normal (`runtime.refinement`)."""
     light: bool = False
     """Programs that compile sooner and run slower, for short trainings (`runtime.compiling`)."""
 
@@ -99,13 +103,25 @@ SAMPLED_UP_TO = 2_400
 """Training rows up to which sampling gains more than what takes as long, twice the islands. Beyond, islands alone are
 trained, unless the effort is thorough or something about sampling is asked for."""
 
-ABOUT_SAMPLING = frozenset(Recipe._fields) - {"islands", "epochs", "batch_size", "learning_rate", "refine", "light"}
+OF_CLASSES = 0.1
+"""The temperature at which classes are sampled: at one, samples of few rows doubt what all other evidence supports
+(docs/recipe.md)."""
+
+SWITCHES = ("refine", "noise_shape", "light")
+
+ABOUT_SAMPLING = frozenset(Recipe._fields) - {"islands", "epochs", "batch_size", "learning_rate", *SWITCHES}
 
 
 def recipe_for(
-    effort: str, num_data: int, *, islands: int | None = None, particles: int | None = None, **changes: Any
+    effort: str,
+    num_data: int,
+    *,
+    classes: bool = False,
+    islands: int | None = None,
+    particles: int | None = None,
+    **changes: Any,
 ) -> Recipe:
-    """The recipe of an effort for so many training rows; any field may be changed by name."""
+    """The recipe of an effort for so many training rows of numbers or `classes`; any field may be changed by name."""
     if effort not in get_args(Effort):
         raise PartbayesError(f"The effort is {effort!r}, but one of {', '.join(get_args(Effort))} is expected.")
     recipe = {
@@ -117,12 +133,13 @@ def recipe_for(
     batch_size = changes.get("batch_size") or max(recipe.batch_size, min(1024, num_data // 1000))
     epochs = max(3, min(recipe.epochs, 100_000 // steps_per_epoch(num_data, batch_size)))
     given = {"islands": islands, "particles": particles, **changes}
-    counts = {name: shrink(getattr(recipe, name), num_data) for name, shrink in SHRINKING.items()}
+    fitted: dict[str, Any] = {name: shrink(getattr(recipe, name), num_data) for name, shrink in SHRINKING.items()}
+    fitted["temperature"] = OF_CLASSES if classes else recipe.temperature
     given = {name: value for name, value in given.items() if value is not None}
     if num_data > SAMPLED_UP_TO and effort != "thorough" and not ABOUT_SAMPLING & set(given):
-        counts |= {"sampling_steps": 0, "islands": 2 * counts["islands"]}
+        fitted |= {"sampling_steps": 0, "islands": 2 * fitted["islands"]}
     light = effort == "quick" and num_data <= SAMPLED_UP_TO  # beyond, running takes longer than compiling
-    return _check(recipe._replace(batch_size=batch_size, epochs=epochs, light=light, **counts)._replace(**given))
+    return _check(recipe._replace(batch_size=batch_size, epochs=epochs, light=light, **fitted)._replace(**given))
 
 
 def train(
@@ -176,7 +193,7 @@ def _run_stages(key: Key, model: Model, stages: Stages, recipe: Recipe, validati
     if validation is None or not recipe.refine:
         return stages.finish(posterior)
     started = time.perf_counter()
-    refined = refine(model, posterior, validation, start=begun)
+    refined = refine(model, posterior, validation, start=begun, noise_shape=recipe.noise_shape)
     stages.record(REFINEMENT, 0, started, model, refined.posterior, refined.score)
     return stages.finish(refined.posterior, refined.note())
 
@@ -214,7 +231,7 @@ def _climber(model: Model, num_data: int, recipe: Recipe, epochs: int) -> Algori
 @lru_cache(maxsize=32)
 def sampler_for(model: Model, num_data: int, recipe: Recipe) -> Algorithm:
     sampler = gohsmc(
-        model,
+        tempered(model, recipe.temperature),
         num_data,
         num_particles=recipe.particles,
         proposal=smc.hmc(recipe.leapfrog_steps) if recipe.leapfrog_steps else smc.random_walk(),
@@ -236,11 +253,11 @@ def _check(recipe: Recipe) -> Recipe:
         raise PartbayesError(f"The recipe's weights are {recipe.weights!r}, but metropolis or forward is expected.")
     if recipe.weights == "forward" and recipe.particles < 2:
         raise PartbayesError("The recipe's weights are 'forward', but one particle cannot be weighed: use two or more.")
-    for name in ("refine", "light"):
+    for name in SWITCHES:
         if not isinstance(getattr(recipe, name), bool):
             raise PartbayesError(f"The recipe's {name} is {getattr(recipe, name)!r}, but True or False is expected.")
     for name, value in recipe._asdict().items():
-        if name in ("weights", "refine", "light"):
+        if name in ("weights", *SWITCHES):
             continue
         whole = isinstance(Recipe._field_defaults[name], int)
         if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):

@@ -1,0 +1,57 @@
+r"""Stacking: shares of islands, and of the parts that all of them have, which maximise the log score of some rows.
+
+$$\sum_n w_n \log \sum_{k,i} p_k\, a_i\, p_{ki}(y_n \mid x_n)$$
+
+(Yao et al. 2018) with Dirichlet priors on p and a, by expectation and maximisation.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from partbayes.types import Array
+
+PRIOR_ROWS = 5.0
+"""What the Dirichlet prior of the shares counts for, per island."""
+
+ITERATIONS = 200
+"""Of expectation and maximisation: shares of real tables no longer change in the third digit by then."""
+
+
+@partial(jax.jit, static_argnames=("prior_rows",))
+def stacked(log_probs: list[Array], weight: Array, prior_rows: tuple[float, ...]) -> tuple[Array, Array]:
+    """Islands' shares `[K]` and the parts `[P]` of P log densities `[K, M]` in all of them; both add up to one.
+
+    `prior_rows` is what the prior of each part counts for; one of zero may vanish."""
+    log_prob = jnp.stack(log_probs)
+    num_parts, num_islands, _ = log_prob.shape
+    log_prob = jnp.where(jnp.isnan(log_prob), -jnp.inf, log_prob)
+    rows, prior = jnp.sum(weight), jnp.asarray(prior_rows, log_prob.dtype)
+
+    def update(_, now: tuple[Array, Array]) -> tuple[Array, Array]:
+        shares, parts = now
+        responsible = jax.nn.softmax(_joint(log_prob, shares, parts), axis=(0, 1))
+        # A row that nobody can explain says nothing about them.
+        responsible = jnp.where(jnp.isnan(responsible), 1.0 / (num_parts * num_islands), responsible)
+        counts = responsible @ weight
+        return (
+            (jnp.sum(counts, axis=0) + PRIOR_ROWS) / (rows + PRIOR_ROWS * num_islands),
+            (jnp.sum(counts, axis=1) + prior) / (rows + jnp.sum(prior)),
+        )
+
+    even = tuple(jnp.full(count, 1.0 / count, log_prob.dtype) for count in (num_islands, num_parts))
+    return jax.lax.fori_loop(0, ITERATIONS, update, even)
+
+
+@jax.jit
+def mixed(log_probs: list[Array], shares: Array, parts: Array) -> Array:
+    """Each row's log density by the mixture of them all, `[M]`."""
+    return jax.nn.logsumexp(_joint(jnp.stack(log_probs), shares, parts), axis=(0, 1))
+
+
+def _joint(log_prob: Array, shares: Array, parts: Array) -> Array:
+    """Log densities `[P, K, M]`, each with the logarithm of its share."""
+    return log_prob + jnp.log(shares)[:, None] + jnp.log(parts)[:, None, None]
