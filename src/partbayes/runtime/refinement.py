@@ -19,6 +19,7 @@ rows tell:
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import NamedTuple
 
@@ -120,11 +121,16 @@ def _copies(model: Model, posterior: Posterior) -> list[Posterior]:
     of an island share."""
     if model.shift_noise is None or not _noise_is_stochastic(model, posterior):
         return []
+    return _copied(model, posterior)
+
+
+@partial(jax.jit, static_argnames=("model",))
+def _copied(model: Model, posterior: Posterior) -> list[Posterior]:
     some = posterior._replace(
         theta=jax.tree.map(lambda leaf: leaf[:, ::EVERY], posterior.theta),
         log_weights=jax.nn.log_softmax(posterior.log_weights[:, ::EVERY], axis=1),
     )
-    return [_shifted(model, [some], np.log(scale))[0] for scale in SCALES]
+    return [shift_noise(model, some, jnp.asarray(math.log(scale), some.log_weights.dtype)) for scale in SCALES]
 
 
 def _noise_is_stochastic(model: Model, posterior: Posterior) -> bool:
