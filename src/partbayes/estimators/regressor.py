@@ -45,8 +45,8 @@ class PartialBNNRegressor(RegressorMixin, PartialBNN):
     - `effort`: "quick", "standard" or "thorough"; `max_time` (seconds) ends training early; `epochs`, `batch_size` and
       `learning_rate` overrule what follows from the effort, and `recipe` any other number of the default training, by
       its name in `partbayes.runtime.recipe.Recipe`: `recipe={"leapfrog_steps": 50}`.
-    - `validation_fraction`: share of the rows that picks the best state, islands' shares and the noise's level (none
-      below fifty rows).
+    - `validation_fraction`: share of the rows that picks the best state, islands' shares and the noise's shape and
+      level (none below fifty rows).
     - `random_state`, `verbose` (None: a progress bar where standard error is a terminal).
 
     After `fit`: `posterior_`, `stages_` (what was trained, with validation scores), `notes_` (what to know about it),

@@ -71,6 +71,8 @@ class Model(NamedTuple):
     another of these, or None."""
     shift_noise: ShiftModelNoise | None = None
     """None where the noise is no parameter."""
+    temperature: float = 1.0
+    """What `log_likelihood` and `log_prior` have been divided by (`model.tempered`)."""
 
 
 def partial_bnn(

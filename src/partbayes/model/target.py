@@ -36,11 +36,11 @@ class Target(NamedTuple):
 
     def gradient_factor(self, batch: Batch) -> float:
         """What turns this target's ψ-gradient into the one that carries N/M, as it always must."""
-        return self.num_data / batch.x.shape[0] / self.likelihood_factor(batch)
+        return self.model.temperature * self.num_data / batch.x.shape[0] / self.likelihood_factor(batch)
 
     def log_likelihood(self, value: Array, theta: Tree, batch: Batch) -> Array:
         """The batch's plain log-likelihood, recovered from the target's `value` at `theta`."""
-        return (value - self._prior(theta)) / self.likelihood_factor(batch)
+        return self.model.temperature * (value - self._prior(theta)) / self.likelihood_factor(batch)
 
     def _prior(self, theta: Tree) -> Array | float:
         return self.model.log_prior(theta) if self.with_prior else 0.0

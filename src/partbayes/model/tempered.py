@@ -13,10 +13,10 @@ from partbayes.types import Array, Batch, Tree
 
 
 def tempered(model: Model, temperature: float) -> Model:
-    """The model with both parts of its target divided by `temperature`; what it predicts is unchanged.
+    """The model with both parts of its target divided by `temperature`; what it predicts, and the ψ-gradient, stay.
 
-    ψ-gradients are divided, too: it is meant for moves that hold ψ. Draws from the prior are still those of T = 1, so
-    weights that start from them would be wrong: set out from given points.
+    Draws from the prior are still those of T = 1, so weights that start from them would be wrong: set out from given
+    points.
     """
     if not temperature > 0:
         raise PartbayesError(f"The temperature is {temperature}, but a positive number is expected, such as 1.0.")
@@ -29,4 +29,9 @@ def tempered(model: Model, temperature: float) -> Model:
     def log_prior(theta: Tree) -> Array:
         return model.log_prior(theta) / temperature
 
-    return model._replace(log_likelihood=log_likelihood, log_prior=log_prior, level_log_likelihood=None)
+    return model._replace(
+        log_likelihood=log_likelihood,
+        log_prior=log_prior,
+        level_log_likelihood=None,
+        temperature=temperature * model.temperature,
+    )

@@ -14,7 +14,8 @@ rows tell:
   the others; where errors are normal they get none. A scale mixture of normals has a sharper peak and heavier tails.
 - **Level of the noise.** The errors of islands average out, so a mixture of well calibrated islands predicts too
   widely (Rahaman & Thiery 2021). All noise is scaled by one factor e^s: of the factors whose mean log score is within
-  two standard errors of the best, the one nearest to one. It changes nothing unless the validation rows speak clearly.
+  two standard errors of the best, the one nearest to one, each with the shape that suits it best. It changes nothing
+  unless the validation rows speak clearly.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import numpy as np
 
 from partbayes.algorithm import Posterior
 from partbayes.model import Model
-from partbayes.runtime.stacking import mixed, stacked
+from partbayes.runtime.stacking import mixed, over_islands, stacked
 from partbayes.runtime.validation import island_log_prob, mean_nll
 from partbayes.types import Array, Batch
 
@@ -75,7 +76,7 @@ class Refined(NamedTuple):
         parts = [f"the {len(self.shares)} islands have shares from {self.shares.min():.3f} to {self.shares.max():.3f}"]
         if self.start_share is not None:
             parts.append(f"the warm start has {self.start_share:.2f} of each, the samples the rest")
-        parts += [f"{share:.2f} has {scale:.2g} times its noise" for scale, share in self.copies.items()]
+        parts += [f"copies with {scale:.2g} times the noise have {share:.2f}" for scale, share in self.copies.items()]
         if self.noise_factor != 1:
             parts.append(f"the noise is {self.noise_factor:.2f} times as large")
         return f"By the validation rows, {', and '.join(parts)}."
@@ -90,30 +91,47 @@ def refine(
     """
     own = [posterior] if start is None else [start, posterior]
     enough = np.sum(np.asarray(validation.weight)) >= FEWEST_ROWS
-    pieces = own + (_copies(model, posterior) if noise_shape and enough else [])
-    prior_rows = tuple(PRIOR_ROWS_OF_PARTS if i < len(own) else 0.0 for i in range(len(pieces)))
-    log_probs = [island_log_prob(model, piece, validation) for piece in pieces]
-    shares, parts = stacked(log_probs, validation.weight, prior_rows)
-    parts = np.asarray(parts)
-    kept = [i for i in range(len(pieces)) if i < len(own) or parts[i] >= LEAST_SHARE]
-    pieces, parts = [pieces[i] for i in kept], parts[kept] / np.sum(parts[kept])
-    shift = 0.0
-    if model.shift_noise is not None:
-        every = -(-validation.x.shape[0] // MOST_ROWS)
-        some = jax.tree.map(lambda rows: rows[::every], validation) if every > 1 else validation
-        tried = [_rows_log_prob(model, _shifted(model, pieces, shift), shares, parts, some) for shift in SHIFTS]
-        shift = _clear_shift(np.asarray(tried, np.float64), np.asarray(some.weight))
+    copies = _copies(model, posterior) if noise_shape and enough else []
+    pieces = own + copies
+    prior_rows = (PRIOR_ROWS_OF_PARTS,) * len(own) + (0.0,) * len(copies)
+    shares, parts = _stacked(model, pieces, validation, prior_rows)
+    shift = _level(model, pieces, validation, shares, prior_rows) if enough and model.shift_noise is not None else 0.0
     if shift != 0:
         pieces = _shifted(model, pieces, np.float64(shift))  # the type of those tried: another is traced anew
-    score = float(mean_nll(_rows_log_prob(model, pieces, shares, parts, validation), validation))
+        shares, parts = _stacked(model, pieces, validation, prior_rows)
+    parts = np.array(parts)
+    parts[len(own) :][parts[len(own) :] < LEAST_SHARE] = 0.0
+    parts /= np.sum(parts)
+    log_probs = [island_log_prob(model, piece, validation) for piece in pieces]
+    score = float(mean_nll(mixed(log_probs, shares, parts), validation))
     return Refined(
-        _joined(pieces, shares, parts),
+        _joined(pieces, np.asarray(shares), parts),
         np.asarray(shares),
         float(np.exp(shift)),
         None if start is None else float(parts[0]),
-        {SCALES[i - len(own)]: float(part) for i, part in zip(kept, parts, strict=True) if i >= len(own)},
+        {scale: float(part) for scale, part in zip(SCALES, parts[len(own) :], strict=False) if part > 0},
         score,
     )
+
+
+def _stacked(model: Model, pieces: list[Posterior], batch: Batch, prior_rows: tuple[float, ...]) -> tuple[Array, Array]:
+    return stacked([island_log_prob(model, piece, batch) for piece in pieces], batch.weight, prior_rows)
+
+
+def _level(
+    model: Model, pieces: list[Posterior], validation: Batch, shares: Array, prior_rows: tuple[float, ...]
+) -> float:
+    """The logarithm of the noise's factor. At each that is tried the parts are found anew: at a wrong level, copies
+    would stand in for the right one."""
+    every = -(-validation.x.shape[0] // MOST_ROWS)
+    some = jax.tree.map(lambda rows: rows[::every], validation) if every > 1 else validation
+    tried = []
+    for shift in SHIFTS:
+        shifted = _shifted(model, pieces, shift)
+        by_piece = over_islands([island_log_prob(model, piece, some) for piece in shifted], shares)
+        one, parts = stacked(by_piece, some.weight, prior_rows)
+        tried.append(mixed(by_piece, one, parts))
+    return _clear_shift(np.asarray(tried, np.float64), np.asarray(some.weight))
 
 
 def _copies(model: Model, posterior: Posterior) -> list[Posterior]:
@@ -126,21 +144,19 @@ def _copies(model: Model, posterior: Posterior) -> list[Posterior]:
 
 @partial(jax.jit, static_argnames=("model",))
 def _copied(model: Model, posterior: Posterior) -> list[Posterior]:
-    some = posterior._replace(
-        theta=jax.tree.map(lambda leaf: leaf[:, ::EVERY], posterior.theta),
-        log_weights=jax.nn.log_softmax(posterior.log_weights[:, ::EVERY], axis=1),
-    )
-    return [shift_noise(model, some, jnp.asarray(math.log(scale), some.log_weights.dtype)) for scale in SCALES]
+    theta, log_weights = jax.tree.map(lambda leaf: leaf[:, ::EVERY], (posterior.theta, posterior.log_weights))
+    total = jax.nn.logsumexp(log_weights, axis=1, keepdims=True)
+    log_weights = jnp.where(jnp.isneginf(total), -jnp.inf, log_weights - total)  # those of no weight stay so
+    some = posterior._replace(theta=theta, log_weights=log_weights)
+    return [shift_noise(model, some, jnp.asarray(math.log(scale), log_weights.dtype)) for scale in SCALES]
 
 
 def _noise_is_stochastic(model: Model, posterior: Posterior) -> bool:
     """Whether another noise is another θ, ψ staying the same."""
-    first = jax.tree.map(lambda leaf: np.asarray(leaf)[0], (posterior.theta, posterior.psi))
-    theta = jax.tree.map(lambda leaf: leaf[0], first[0])
+    theta, psi = jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), (posterior.theta, posterior.psi))
     assert model.shift_noise is not None
-    _, psi = model.shift_noise(theta, first[1], jax.device_put(np.float32(1.0)))
-    same = jax.tree.map(lambda one, other: np.array_equal(one, other, equal_nan=True), psi, first[1])
-    return all(jax.tree.leaves(same))
+    _, shifted = model.shift_noise(jax.tree.map(lambda leaf: leaf[0], theta), psi, jax.device_put(np.float32(1.0)))
+    return not any(np.any(np.asarray(leaf)) for leaf in jax.tree.leaves(shifted))
 
 
 def shift_noise(model: Model, posterior: Posterior, shift: Array) -> Posterior:
@@ -152,14 +168,18 @@ def shift_noise(model: Model, posterior: Posterior, shift: Array) -> Posterior:
     return posterior._replace(theta=theta, psi=psi)
 
 
-@jax.jit
-def _joined(pieces: list[Posterior], shares: Array, parts: Array) -> Posterior:
-    """The particles of all pieces, island by island (ψ was held and is the same), each with its part of its island's
-    share: weights add up to one in an island whose share is even."""
-    theta = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), *(piece.theta for piece in pieces))
-    weights = [piece.log_weights + jnp.log(part) for piece, part in zip(pieces, parts, strict=True)]
-    log_weights = jnp.concatenate(weights, axis=1) + jnp.log(len(shares) * shares)[:, None]
-    return pieces[0]._replace(theta=theta, log_weights=log_weights)
+def _joined(pieces: list[Posterior], shares: np.ndarray, parts: np.ndarray) -> Posterior:
+    """The particles of all pieces that have a part, island by island (ψ was held and is the same), each with its part
+    of its island's share: weights add up to one in an island whose share is even.
+
+    By numpy: which pieces there are differs from fit to fit, and each choice would be compiled anew.
+    """
+    kept = [(piece, np.log(part)) for piece, part in zip(pieces, parts, strict=True) if part > 0]
+    thetas = [jax.tree.map(np.asarray, piece.theta) for piece, _ in kept]
+    theta = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *thetas)
+    log_weights = np.concatenate([np.asarray(piece.log_weights) + log_part for piece, log_part in kept], axis=1)
+    log_weights += np.log(len(shares) * shares)[:, None]
+    return jax.device_put(pieces[0]._replace(theta=theta, log_weights=log_weights))
 
 
 @partial(jax.jit, static_argnames=("model",))
@@ -167,16 +187,11 @@ def _shifted(model: Model, pieces: list[Posterior], shift: Array) -> list[Poster
     return [shift_noise(model, piece, jnp.asarray(shift, piece.log_weights.dtype)) for piece in pieces]
 
 
-def _rows_log_prob(model: Model, pieces: list[Posterior], shares: Array, parts: Array, batch: Batch) -> Array:
-    """Each row's log score by the mixture of all pieces of all islands, `[M]`."""
-    return mixed([island_log_prob(model, piece, batch) for piece in pieces], shares, parts)
-
-
 def _clear_shift(log_prob: np.ndarray, weight: np.ndarray) -> float:
     """Of the shifts within two standard errors of the best one, that nearest to none."""
     share = weight / np.sum(weight)
     means = log_prob @ share
-    if np.sum(weight) < FEWEST_ROWS or not np.isfinite(means).any():
+    if not np.isfinite(means).any():
         return 0.0
     behind = log_prob[np.nanargmax(means)] - log_prob
     mean = behind @ share

@@ -28,7 +28,6 @@ def stacked(log_probs: list[Array], weight: Array, prior_rows: tuple[float, ...]
     `prior_rows` is what the prior of each part counts for; one of zero may vanish."""
     log_prob = jnp.stack(log_probs)
     num_parts, num_islands, _ = log_prob.shape
-    log_prob = jnp.where(jnp.isnan(log_prob), -jnp.inf, log_prob)
     rows, prior = jnp.sum(weight), jnp.asarray(prior_rows, log_prob.dtype)
 
     def update(_, now: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -52,6 +51,14 @@ def mixed(log_probs: list[Array], shares: Array, parts: Array) -> Array:
     return jax.nn.logsumexp(_joint(jnp.stack(log_probs), shares, parts), axis=(0, 1))
 
 
+@jax.jit
+def over_islands(log_probs: list[Array], shares: Array) -> list[Array]:
+    """The same for each part alone, as if there were one island: P of `[1, M]`."""
+    joint = _joint(jnp.stack(log_probs), shares, jnp.ones(len(log_probs), shares.dtype))
+    return list(jax.nn.logsumexp(joint, axis=1, keepdims=True))
+
+
 def _joint(log_prob: Array, shares: Array, parts: Array) -> Array:
-    """Log densities `[P, K, M]`, each with the logarithm of its share."""
+    """Log densities `[P, K, M]`, each with the logarithm of its share; one that is nan explains nothing."""
+    log_prob = jnp.where(jnp.isnan(log_prob), -jnp.inf, log_prob)
     return log_prob + jnp.log(shares)[:, None] + jnp.log(parts)[:, None, None]
