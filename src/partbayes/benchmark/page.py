@@ -95,6 +95,9 @@ SHOWN_OF_CLASSES = {"accuracy": "accuracy", "nll": "NLL", "brier": "Brier", "ece
 AS_QUICK = ("ensemble_20", "ensemble_60")
 """Ensembles that take about as long as `quick` does; the others are the default's rivals."""
 
+WITHOUT_A_PART = ("normal_noise", "unrefined", "temperature_1")
+"""The default with one part left out, on few seeds: in comparisons in pairs only."""
+
 
 def _practice_lines(folder: Path, classes: bool, file: str = "practice.jsonl") -> list[Line]:
     """The lines of tables to predict a class of, or of the others."""
@@ -113,6 +116,7 @@ def _practice_means(folder: Path, shown: dict[str, str], file: str = "practice.j
         "|---|---|---|" + "---|" * (len(shown) + 1),
     ]
     lines = [line for line in _practice_lines(folder, "accuracy" in shown, file) if line["seed"] < PROTOCOL_SEEDS]
+    lines = [line for line in lines if line["method"] not in WITHOUT_A_PART]
     for (dataset, method), members in _groups(lines).items():
         means = [fmean(line["metrics"]["mixture"][metric] for line in members) for metric in shown]
         scores = " | ".join(
@@ -123,22 +127,27 @@ def _practice_means(folder: Path, shown: dict[str, str], file: str = "practice.j
     return "\n".join(rows)
 
 
-def _practice_paired(folder: Path, metrics: tuple[str, ...], ours: str = "default") -> str:
-    """One of ours against ensembles that take about as long, paired over seeds."""
+def _practice_paired(
+    folder: Path, metrics: tuple[str, ...], rivals: Callable[[str], bool], ours: str = "default"
+) -> str:
+    """One of ours against some of the other methods, paired over seeds."""
     lines = _practice_lines(folder, "ece" in metrics)
     groups = _groups(lines)
     rows = [f"| data set | rival | metric | seeds | {ours} − rival | 95 % interval |", "|---|---|---|---|---|---|"]
     for dataset, method in groups:
         common = {line["seed"] for line in groups.get((dataset, ours), [])}
         common &= {line["seed"] for line in groups[dataset, method]}
-        wanted = method.startswith("ensemble") and (method in AS_QUICK) == (ours == "quick")
-        if not wanted or len(common) < 2:
+        if not rivals(method) or len(common) < 2:
             continue
         for metric in metrics:
             found = paired_difference(lines, ours, method, dataset, metric, "mixture")
             interval = f"{found['low']:+.4f} … {found['high']:+.4f}"
             rows.append(f"| {dataset} | {method} | {metric} | {found['seeds']} | {found['mean']:+.4f} | {interval} |")
     return "\n".join(rows)
+
+
+def _is_large_ensemble(method: str) -> bool:
+    return method.startswith("ensemble") and method not in AS_QUICK
 
 
 def _groups(lines: list[Line]) -> dict[tuple[str, str], list[Line]]:
@@ -161,11 +170,15 @@ SECTIONS: dict[str, Callable[[Path], str]] = {
     "first_seeds": _first_seeds,
     "readings": _readings,
     "practice": partial(_practice_means, shown=SHOWN),
-    "practice_paired": partial(_practice_paired, metrics=("rmse", "nll", "crps")),
-    "quick_paired": partial(_practice_paired, metrics=("nll", "crps"), ours="quick"),
+    "practice_paired": partial(_practice_paired, metrics=("rmse", "nll", "crps"), rivals=_is_large_ensemble),
+    "quick_paired": partial(_practice_paired, metrics=("nll", "crps"), rivals=AS_QUICK.__contains__, ours="quick"),
+    "refinement_paired": partial(
+        _practice_paired, metrics=("nll", "crps", "coverage_90"), rivals=WITHOUT_A_PART.__contains__
+    ),
     "ablation": partial(_practice_means, shown=SHOWN, file="ablation.jsonl"),
     "classes": partial(_practice_means, shown=SHOWN_OF_CLASSES),
-    "classes_paired": partial(_practice_paired, metrics=("nll", "ece")),
+    "classes_paired": partial(_practice_paired, metrics=("nll", "ece"), rivals=_is_large_ensemble),
+    "temperature_paired": partial(_practice_paired, metrics=("nll", "ece"), rivals=WITHOUT_A_PART.__contains__),
     "fidelity": _lines_as(fidelity_table, "fidelity.jsonl"),
     "closest": _lines_as(closest_samplers, "fidelity.jsonl"),
     "truths": _lines_as(truths_table, "fidelity.jsonl"),
