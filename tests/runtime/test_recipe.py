@@ -142,7 +142,7 @@ def test_the_warm_start_is_the_first_particle_of_each_island(whole):
     ensemble = train(jax.random.key(0), MODEL, TRAIN, VALIDATION, alone, progress=False)
     weights = [result.posterior.theta["network"]["layers"][0]["weight"][:, 0] for result in (whole, ensemble)]
     np.testing.assert_array_equal(*weights)
-    assert any("the warm start has" in note for note in whole.notes)
+    assert any("is the warm start, and the rest" in note for note in whole.notes)
 
 
 @pytest.mark.parametrize("stop_at", [3, 9, 15])

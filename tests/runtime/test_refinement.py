@@ -71,7 +71,7 @@ def test_the_start_keeps_the_part_that_the_rows_give_it():
     assert refine(model, wild, rows, start=start).start_share > 0.9
     refined = refine(model, lost, rows, start=start)
     assert refined.start_share == pytest.approx(301 / 302, rel=1e-3), "one row of the prior for samples that are none"
-    assert "the warm start has 1.00 of each" in refined.note()
+    assert "of each, 1.00 is the warm start, and the rest" in refined.note()
 
 
 def test_the_island_that_explains_the_rows_counts_most_and_the_score_gains():
@@ -130,7 +130,7 @@ def test_errors_of_two_sizes_get_copies_of_two_sizes():
     weights = np.exp(refined.posterior.log_weights[0])
     np.testing.assert_allclose(weights[4:6].sum(), refined.copies[1 / 3], rtol=1e-4)
     assert refined.score == pytest.approx(float(islands_nll(model, refined.posterior, rows)), rel=1e-4)
-    assert "copies with 0.33 times the noise have" in refined.note()
+    assert "copies with 0.33 times the noise, 0.1" in refined.note()
     log_noise = refined.posterior.theta["likelihood"]["log_sigma"][0, :, 0]
     np.testing.assert_allclose(log_noise - log_noise[0], np.log([1] * 4 + [1 / 3] * 2 + [3] * 2), atol=1e-5)
 

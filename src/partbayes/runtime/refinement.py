@@ -73,13 +73,14 @@ class Refined(NamedTuple):
 
     def note(self) -> str:
         """One sentence for people."""
-        parts = [f"the {len(self.shares)} islands have shares from {self.shares.min():.3f} to {self.shares.max():.3f}"]
-        if self.start_share is not None:
-            parts.append(f"the warm start has {self.start_share:.2f} of each, the samples the rest")
-        parts += [f"copies with {scale:.2g} times the noise have {share:.2f}" for scale, share in self.copies.items()]
+        said = [f"the {len(self.shares)} islands have shares from {self.shares.min():.3f} to {self.shares.max():.3f}"]
+        parts = [] if self.start_share is None else [f"{self.start_share:.2f} is the warm start"]
+        parts += [f"{share:.2f} copies with {scale:.2g} times the noise" for scale, share in self.copies.items()]
+        if parts:
+            said.append(f"of each, {', '.join(parts)}, and the rest the particles as they were")
         if self.noise_factor != 1:
-            parts.append(f"the noise is {self.noise_factor:.2f} times as large")
-        return f"By the validation rows, {', and '.join(parts)}."
+            said.append(f"the noise is {self.noise_factor:.2f} times as large")
+        return f"By the validation rows: {'; '.join(said)}."
 
 
 def refine(
