@@ -172,9 +172,7 @@ SECTIONS: dict[str, Callable[[Path], str]] = {
     "practice": partial(_practice_means, shown=SHOWN),
     "practice_paired": partial(_practice_paired, metrics=("rmse", "nll", "crps"), rivals=_is_large_ensemble),
     "quick_paired": partial(_practice_paired, metrics=("nll", "crps"), rivals=AS_QUICK.__contains__, ours="quick"),
-    "refinement_paired": partial(
-        _practice_paired, metrics=("nll", "crps", "coverage_90"), rivals=WITHOUT_A_PART.__contains__
-    ),
+    "refinement_paired": partial(_practice_paired, metrics=("nll", "crps"), rivals=WITHOUT_A_PART.__contains__),
     "ablation": partial(_practice_means, shown=SHOWN, file="ablation.jsonl"),
     "classes": partial(_practice_means, shown=SHOWN_OF_CLASSES),
     "classes_paired": partial(_practice_paired, metrics=("nll", "ece"), rivals=_is_large_ensemble),
