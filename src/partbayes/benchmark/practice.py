@@ -47,6 +47,7 @@ OURS: dict[str, dict[str, Any]] = {
     "random_walk": {"recipe": {"leapfrog_steps": 0, "adaptation_steps": 1000, "sampling_steps": 1000}},
     "normal_noise": {"recipe": {"noise_shape": False}},
     "unrefined": {"recipe": {"refine": False}},
+    "selected": {"recipe": {"overtrained": 0}},
     "temperature_1": {"recipe": {"temperature": 1.0}},
     "no_warm_start": {"epochs": 2},
     "sampled": {"recipe": {"keep": Recipe().keep}},  # on large tables, too: what it says is the default's own

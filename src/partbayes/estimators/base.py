@@ -33,7 +33,7 @@ from partbayes.estimators.predicting import chunks, over_chunks, target_limits
 from partbayes.estimators.rows import Rows, as_batch, input_scaler, merge, split, weighted_scaler
 from partbayes.estimators.run import BY_RECIPE, Request, check_request, run
 from partbayes.model import Model
-from partbayes.predict import CategoricalMixture, GaussianMixture
+from partbayes.predict import CategoricalMixture, GaussianMixture, without_idle
 from partbayes.runtime.resumable import Checkpoint
 from partbayes.runtime.stages import Stage
 from partbayes.types import Tree
@@ -162,7 +162,8 @@ class PartialBNN(BaseEstimator):
 
     def _draw_components(self, num: int, random: np.random.RandomState) -> np.ndarray:
         """Which component each of `num` draws follows, `[num]`, islands by their shares."""
-        weights = np.exp(np.asarray(self.posterior_.log_weights, np.float64)).reshape(-1)
+        pieces = without_idle(self.posterior_)
+        weights = np.concatenate([np.exp(np.asarray(piece.log_weights, np.float64)).reshape(-1) for piece in pieces])
         return random.choice(weights.size, num, p=weights / weights.sum())
 
     def _fraction(self) -> float:

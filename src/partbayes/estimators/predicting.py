@@ -17,7 +17,7 @@ from partbayes.algorithm import Posterior
 from partbayes.data.whitening import Whitener
 from partbayes.model import Model
 from partbayes.predict import CategoricalMixture, GaussianMixture
-from partbayes.predict.predictive import predictive
+from partbayes.predict.predictive import predictive, without_idle
 from partbayes.types import Tree
 
 CHUNK_ROWS = 256
@@ -53,14 +53,15 @@ def chunks(
     limits: np.ndarray | None = None,
 ) -> Iterator[tuple[GaussianMixture | CategoricalMixture, int]]:
     """The mixture of each chunk, its components' means kept within `limits`, and how many of its rows count."""
-    components = posterior.log_weights.size
+    pieces = without_idle(posterior)
+    components = sum(piece.log_weights.size for piece in pieces)
     size = int(np.clip(CHUNK_NUMBERS // (components * num_outputs), 1, CHUNK_ROWS))
-    on_device = jax.device_put(posterior)
+    on_device = jax.device_put(pieces)
     for start in range(0, len(x), size):
         rows = x[start : start + size]
         # Filled up before anything is computed: how a matrix product rounds depends on the number of rows.
         filled = np.pad(rows, ((0, size - len(rows)), (0, 0)), mode="edge")
-        white = scaler.transform(filled).astype(on_device.log_weights.dtype)
+        white = scaler.transform(filled).astype(on_device[0].log_weights.dtype)
         yield _within(predictive(model, on_device, jax.device_put(white)), limits), len(rows)
 
 

@@ -15,7 +15,7 @@ from partbayes.predict.categorical import CategoricalMixture
 from partbayes.predict.crps import crps
 from partbayes.predict.metrics import classification_metrics, paper_metrics, regression_metrics
 from partbayes.predict.mixture import GaussianMixture
-from partbayes.predict.predictive import predictive
+from partbayes.predict.predictive import predictive, without_idle
 
 __all__ = [
     "CategoricalMixture",
@@ -32,4 +32,5 @@ __all__ = [
     "predictive",
     "regression_metrics",
     "reliability_curve",
+    "without_idle",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,8 @@ from partbayes.errors import PartbayesError
 from partbayes.runtime.progress import EpochProgress
 from partbayes.types import Array, Batch, Key
 
-Select: TypeAlias = Literal["island", "joint"]
+Select: TypeAlias = Literal["island", "joint"] | int
+"""By which score an epoch is kept: each island's own, that of the mixture of all, or of the first so many islands."""
 
 
 class Run(NamedTuple):
@@ -51,12 +52,15 @@ class Fit(NamedTuple):
 def check_request(
     num_epochs: int, islands: int, patience: int | None, validation: Batch | None, select: Select
 ) -> None:
-    if select not in get_args(Select):
-        raise PartbayesError(f"select is {select!r}, but one of {', '.join(get_args(Select))} is expected.")
     if num_epochs < 1:
         raise PartbayesError(f"{num_epochs} epochs were asked for, but at least one is needed.")
     if islands < 1:
         raise PartbayesError(f"{islands} islands were asked for, but at least one is needed.")
+    count = isinstance(select, int) and not isinstance(select, bool) and 1 <= select <= islands
+    if not count and select not in ("island", "joint"):
+        raise PartbayesError(
+            f"select is {select!r}, but 'island', 'joint' or how many of the {islands} islands to judge by is expected."
+        )
     if patience is not None and validation is None:
         raise PartbayesError(
             "Early stopping was asked for without validation data: pass `validation=`, or no `patience`."

@@ -59,6 +59,7 @@ def fit(
 
     With `select="island"` each island keeps the state that is best by itself, with "joint" all keep the state of the
     epoch in which their mixture is best. It may come later: what islands overfit each in its own way averages out.
+    With a number, all keep the epoch in which the mixture of the first so many is best.
     `key` is one key, or K stacked island keys. `patience` stops after so many epochs in which no island improved,
     `max_time` with the epoch in which so many seconds have passed.
     `params` is where to start in place of `Model.init`: θ and ψ with an island axis, `[K, ...]` (a warm start).
@@ -240,7 +241,9 @@ def close_epoch(
     else:
         together = islands_together(model, posterior, validation)
         log_prob = each_island(lambda p: mixture_log_prob(model, p, validation), mesh, together)(posterior)
-        log_prob = log_prob if select == "island" else joint_log_prob(log_prob, alive)
+        if select != "island":
+            judged = alive if select == "joint" else alive & (jnp.arange(alive.shape[0]) < select)
+            log_prob = joint_log_prob(log_prob, judged)
         loss = jax.vmap(lambda rows: mean_nll(rows, validation))(log_prob)
         better = alive & (loss < run.best_loss)
     step = run.step + length

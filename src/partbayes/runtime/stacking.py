@@ -2,7 +2,8 @@ r"""Stacking: shares of islands, and of the parts that all of them have, which m
 
 $$\sum_n w_n \log \sum_{k,i} p_k\, a_i\, p_{ki}(y_n \mid x_n)$$
 
-(Yao et al. 2018) with Dirichlet priors on p and a, by expectation and maximisation.
+(Yao et al. 2018) with Dirichlet priors on p and a, by expectation and maximisation. Those who have other islands
+than the rest take part as one density, the same for all k.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ ITERATIONS = 200
 
 
 @partial(jax.jit, static_argnames=("prior_rows",))
-def stacked(log_probs: list[Array], weight: Array, prior_rows: tuple[float, ...]) -> tuple[Array, Array]:
+def stacked(log_probs: list[Array], weight: Array, prior_rows: float = 0.0) -> tuple[Array, Array]:
     """Islands' shares `[K]` and the parts `[P]` of P log densities `[K, M]` in all of them; both add up to one.
 
-    `prior_rows` is what the prior of each part counts for; one of zero may vanish."""
+    `prior_rows` is what the prior of each part counts for: with none, a part may vanish."""
     log_prob = jnp.stack(log_probs)
     num_parts, num_islands, _ = log_prob.shape
-    rows, prior = jnp.sum(weight), jnp.asarray(prior_rows, log_prob.dtype)
+    rows = jnp.sum(weight)
 
     def update(_, now: tuple[Array, Array]) -> tuple[Array, Array]:
         shares, parts = now
@@ -38,7 +39,7 @@ def stacked(log_probs: list[Array], weight: Array, prior_rows: tuple[float, ...]
         counts = responsible @ weight
         return (
             (jnp.sum(counts, axis=0) + PRIOR_ROWS) / (rows + PRIOR_ROWS * num_islands),
-            (jnp.sum(counts, axis=1) + prior) / (rows + jnp.sum(prior)),
+            (jnp.sum(counts, axis=1) + prior_rows) / (rows + prior_rows * num_parts),
         )
 
     even = tuple(jnp.full(count, 1.0 / count, log_prob.dtype) for count in (num_islands, num_parts))
@@ -56,6 +57,14 @@ def over_islands(log_probs: list[Array], shares: Array) -> list[Array]:
     """The same for each part alone, as if there were one island: P of `[1, M]`."""
     joint = _joint(jnp.stack(log_probs), shares, jnp.ones(len(log_probs), shares.dtype))
     return list(jax.nn.logsumexp(joint, axis=1, keepdims=True))
+
+
+@partial(jax.jit, static_argnames=("num_islands",))
+def as_one(log_prob: Array, num_islands: int) -> Array:
+    """The even mixture of other islands `[L, M]`, as a part of each of `num_islands`."""
+    finite = jnp.where(jnp.isnan(log_prob), -jnp.inf, log_prob)
+    mixture = jax.nn.logsumexp(finite, axis=0) - jnp.log(log_prob.shape[0])
+    return jnp.broadcast_to(mixture, (num_islands, *mixture.shape))
 
 
 def _joint(log_prob: Array, shares: Array, parts: Array) -> Array:

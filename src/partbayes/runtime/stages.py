@@ -136,7 +136,7 @@ class Stages:
         fit = fit._replace(posterior=_on_one_device(fit.posterior))
         # Counted from the run, not from the history: a resumed training has epochs behind it.
         epochs = int(fit.run.step) // steps_per_epoch(self.num_data, options["batch_size"])
-        known = _score_of_all(fit) if validate and options.get("select") == "joint" else None
+        known = _score_of_all(fit) if validate and options.get("select", "island") != "island" else None
         self.record(name, min(num_epochs, epochs) - after, started, model, fit.posterior, known)
         self._notes |= {f"{(folder or name).capitalize()}: {note}": None for note in fit.notes}
         return fit
