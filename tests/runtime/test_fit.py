@@ -13,7 +13,7 @@ from partbayes import tree as tm
 from partbayes.baselines import map_estimate
 from partbayes.errors import PartbayesError
 from partbayes.runtime import fit, loop, mixture_nll, prepare
-from partbayes.runtime.validation import islands_together
+from partbayes.runtime.validation import islands_nll, islands_together
 from partbayes.smc import blocks
 from partbayes.training import gohsmc, ohsmc
 
@@ -212,6 +212,30 @@ def test_joint_selection_keeps_the_epoch_in_which_the_mixture_is_best():
     assert best != 5, "the last epoch would be kept by mistake as well"
     assert trees_equal(result.posterior, posteriors[best])
     assert np.allclose(result.run.best_loss, scores[best], rtol=1e-5)
+
+
+def test_the_first_islands_may_choose_for_all():
+    """Two of three: their mixture's score, which is not that of all three."""
+    model, data = small_network()
+    algorithm = build(model)
+    options = {"num_epochs": 6, "batch_size": 8, "islands": 3, "validation": data}
+    posteriors, scores = [], []
+
+    def keep(run, record):
+        posterior = jax.vmap(algorithm.posterior)(run.state)
+        posteriors.append(posterior)
+        first = jax.tree.map(lambda leaf: leaf[:2], posterior)
+        scores.append(float(islands_nll(model, first, data)))
+
+    result = fit(jax.random.key(0), algorithm, model, data, select=2, on_epoch=keep, **options)
+    best = int(np.argmin(scores))
+    assert trees_equal(result.posterior, posteriors[best])
+    assert np.allclose(result.run.best_loss, scores[best], rtol=1e-5)
+    together = fit(jax.random.key(0), algorithm, model, data, select="joint", **options)
+    assert not np.allclose(together.run.best_loss, result.run.best_loss, rtol=1e-5)
+    for wrong in (0, 4, True, "best"):
+        with pytest.raises(PartbayesError, match="select is"):
+            fit(jax.random.key(0), algorithm, model, data, select=wrong, **options)
 
 
 def mixture_rows(model, island, batch):

@@ -9,18 +9,23 @@ import jax
 import jax.monitoring
 import numpy as np
 import pytest
-from problems import small_network, trees_equal
+from problems import small_network, trees_close, trees_equal
 
 from partbayes.errors import PartbayesError
-from partbayes.runtime import resumable, stages
+from partbayes.runtime import recipe, resumable, stages
 from partbayes.runtime.recipe import OF_CLASSES, SAMPLED_UP_TO, SHRINKING, Recipe, recipe_for, train
+from partbayes.runtime.refinement import LEAST_PART
 from partbayes.runtime.resumable import Checkpoint
+from partbayes.runtime.stacking import ITERATIONS
 from partbayes.runtime.validation import islands_nll
 from partbayes.types import Batch
 
-SMALL = Recipe(islands=2, particles=3, epochs=6, batch_size=8, adaptation_steps=6, sampling_steps=6, keep=2)
+SMALL = Recipe(
+    islands=2, particles=3, epochs=6, overtrained=2, batch_size=8, adaptation_steps=6, sampling_steps=6, keep=2
+)
 MODEL, DATA = small_network(stochastic=["network/layers/0", "likelihood"])
 TRAIN, VALIDATION = (Batch(*(field[rows] for field in DATA)) for rows in (slice(16), slice(16, 24)))
+ENOUGH = VALIDATION._replace(weight=4.0 * VALIDATION.weight)  # a weight counts rows
 
 
 def run(**options):
@@ -39,13 +44,36 @@ def test_stages_and_shapes(whole):
     assert all(math.isfinite(stage.validation) for stage in whole.stages)
     assert whole.posterior.log_weights.shape == (2, 1 + 6), "the warm start and two pooled iterations of three"
     assert np.exp(np.asarray(whole.posterior.log_weights)).sum() == pytest.approx(2.0, abs=1e-5)
-    # Neither the warm start nor the samples may be much better than both together. With M rows and a prior of one row
-    # to either side, what it costs to keep a share a = 1/(M+2) of the worse is at most this, in nats per row.
-    scores = {stage.name: stage.validation for stage in whole.stages}
-    rows = len(VALIDATION.y)
-    a = 1 / (rows + 2)
-    cost = -math.log1p(-a) + math.log(0.25 / (a * (1 - a))) / rows
+
+
+def test_the_refinement_is_no_worse_than_what_it_mixes():
+    scores = {stage.name: stage.validation for stage in run(validation=ENOUGH).stages}
+    # Of P parts that set out even, n iterations are at most log(P) / n nats a row behind the best; and to leave out
+    # four of less than LEAST_PART costs their weight.
+    cost = math.log(5) / ITERATIONS - math.log1p(-4 * LEAST_PART)
     assert scores["refinement"] <= min(scores["warm start"], scores["sampling"]) + cost
+
+
+@pytest.mark.parametrize("sigma", ["learned", "heteroscedastic"])
+def test_overtrained_islands_are_those_of_the_last_epoch(sigma, monkeypatch):
+    """The others are the best ones by validation, and only they are sampled."""
+    model, _ = small_network(sigma=sigma)
+    refine, given = recipe.refine, []
+
+    def keep(model, posterior, validation, start, overtrained, **options):
+        given.extend([posterior, start, overtrained])
+        return refine(model, posterior, validation, start, overtrained, **options)
+
+    monkeypatch.setattr(recipe, "refine", keep)
+    result = train(jax.random.key(0), model, TRAIN, ENOUGH, SMALL, progress=False)
+    posterior, start, overtrained = given
+    assert [len(each.log_weights) for each in given] == [2, 2, 2]
+    climbed = SMALL._replace(islands=4, sampling_steps=0)  # without validation rows the last epoch is kept
+    last = train(jax.random.key(0), model, TRAIN, None, climbed, progress=False).posterior
+    assert trees_close(overtrained, jax.tree.map(lambda leaf: leaf[2:], last), rtol=1e-3, atol=1e-5)
+    assert trees_equal(posterior.psi, start.psi)
+    scores = {stage.name: stage.validation for stage in result.stages}
+    assert scores["warm start"] == pytest.approx(float(islands_nll(model, start, ENOUGH)), rel=1e-5)
 
 
 def test_a_noise_that_differs_between_rows_starts_level():
@@ -142,7 +170,7 @@ def test_the_warm_start_is_the_first_particle_of_each_island(whole):
     ensemble = train(jax.random.key(0), MODEL, TRAIN, VALIDATION, alone, progress=False)
     weights = [result.posterior.theta["network"]["layers"][0]["weight"][:, 0] for result in (whole, ensemble)]
     np.testing.assert_array_equal(*weights)
-    assert any("is the warm start, and the rest" in note for note in whole.notes)
+    assert any("the warm start, and 0." in note for note in whole.notes)
 
 
 @pytest.mark.parametrize("stop_at", [3, 9, 15])
@@ -196,8 +224,11 @@ def test_recipes_fit_the_table():
     large = recipe_for("standard", 1_000_000)
     assert large.epochs * (1_000_000 / large.batch_size) <= 110_000
     assert recipe_for("quick", 500, islands=3, particles=None).islands == 3
-    assert recipe_for("standard", 600, classes=True) == Recipe(temperature=OF_CLASSES)
-    assert recipe_for("standard", 600, classes=True, temperature=1.0) == Recipe()
+    assert recipe_for("standard", 600, classes=True) == Recipe(temperature=OF_CLASSES, overtrained=0)
+    assert recipe_for("standard", 600, classes=True, temperature=1.0).temperature == 1.0
+    assert recipe_for("standard", 600, islands=7).overtrained == 3
+    assert (beyond.overtrained, recipe_for("standard", 600, overtrained=0).overtrained) == (0, 0)
+    assert recipe_for("standard", 12_000, overtrained=5).sampling_steps == 0, "does not ask for sampling"
     assert recipe_for("standard", 12_000, noise_shape=False).sampling_steps == 0, "does not ask for sampling"
     with pytest.raises(PartbayesError, match="temperature is 0"):
         recipe_for("standard", 100, temperature=0.0)

@@ -82,12 +82,14 @@ class Refined(NamedTuple):
     def note(self) -> str:
         """One sentence for people."""
         said = [f"the {len(self.shares)} islands have shares from {self.shares.min():.3f} to {self.shares.max():.3f}"]
-        parts = [f"{self.start_part:.2f} their warm start"] if self.start_part else []
+        parts = [f"{self.start_part:.2f} the warm start"] if self.start_part else []
         parts += [f"{part:.2f} copies with {scale:.2g} times the noise" for scale, part in self.copies.items()]
         if self.overtrained_part > 0:
-            parts.append(f"{self.overtrained_part:.2f} other islands, which were trained to the end")
+            parts.append(f"{self.overtrained_part:.2f} other islands, trained to the end")
         if parts:
-            said.append(f"of the whole, {', '.join(parts)} have, and the particles as they were the rest")
+            rest = 1 - (self.start_part or 0.0) - sum(self.copies.values()) - self.overtrained_part
+            parts += [f"and {rest:.2f} the particles as they were"] if rest > LEAST_PART / 2 else []
+            said.append(f"the mixture is {', '.join(parts)}")
         if self.noise_factor != 1:
             said.append(f"the noise is {self.noise_factor:.2f} times as large")
         return f"By the validation rows: {'; '.join(said)}."
