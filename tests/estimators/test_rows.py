@@ -66,6 +66,39 @@ def test_the_split_takes_its_share_of_every_class():
     assert counts[0] in (29, 30, 31) and counts[1] in (9, 10) and counts[2] == 0
 
 
+def test_a_row_that_repeats_may_be_on_both_sides(table):
+    """As new rows will repeat those trained on. Its repetitions are drawn one by one, as many as its weight says."""
+    random = np.random.default_rng(2)
+    once = Rows(random.normal(size=(60, 2)), random.normal(size=(60, 1)), random.integers(1, 9, 60).astype(float))
+    train, validation = split(merge(repeat(once)), 0.25, seed=3)
+    for mine, theirs in zip(split(merge(once), 0.25, seed=3), (train, validation), strict=True):
+        for part, other in zip(mine or (), theirs or (), strict=True):
+            np.testing.assert_array_equal(part, other)
+    assert validation is not None
+    assert validation.weight.sum() == once.weight.sum() // 4
+    weights = {tuple(x): weight for x, weight in zip(once.x, once.weight, strict=True)}
+    found = dict.fromkeys(weights, 0.0)
+    for part in (train, validation):
+        assert len(np.unique(part.x, axis=0)) == len(part.x)
+        for x, weight in zip(part.x, part.weight, strict=True):
+            found[tuple(x)] += weight
+    assert found == weights
+    shared = np.intersect1d(train.x[:, 0], validation.x[:, 0])
+    assert len(shared) > 30, "three quarters of four or more repetitions on one side is seldom all of them"
+
+
+def test_weights_that_count_nothing_leave_rows_whole():
+    """What is no whole number says how much a row matters, and a row is then on one side."""
+    random = np.random.default_rng(2)
+    weighted = Rows(random.normal(size=(60, 2)), random.normal(size=(60, 1)), random.uniform(0.5, 5.0, 60))
+    train, validation = split(weighted, 0.25, seed=3)
+    assert validation is not None
+    assert len(validation.x) == 15 and not np.intersect1d(train.x[:, 0], validation.x[:, 0]).size
+    assert sorted([*train.weight, *validation.weight]) == sorted(weighted.weight)
+    census = weighted._replace(weight=np.full(60, 1e9))
+    assert len((split(census, 0.25, seed=3)[1] or census).x) == 15
+
+
 def test_few_rows_are_not_split(table):
     assert split(table, 0.5, seed=0) == (table, None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 
 import jax
@@ -74,6 +75,46 @@ def test_overtrained_islands_are_those_of_the_last_epoch(sigma, monkeypatch):
     assert trees_equal(posterior.psi, start.psi)
     scores = {stage.name: stage.validation for stage in result.stages}
     assert scores["warm start"] == pytest.approx(float(islands_nll(model, start, ENOUGH)), rel=1e-5)
+
+
+def test_nobody_is_overtrained_where_the_rows_are_too_few_to_tell():
+    few = train(jax.random.key(0), MODEL, TRAIN, VALIDATION, SMALL, progress=False)
+    without = train(jax.random.key(0), MODEL, TRAIN, VALIDATION, SMALL._replace(overtrained=0), progress=False)
+    assert trees_equal(few.posterior, without.posterior)
+    assert [stage.validation for stage in few.stages] == [stage.validation for stage in without.stages]
+
+
+@pytest.mark.parametrize(("lost", "left"), [([0], 1 + 2), ([3], 2 + 1), ([1, 2, 3], 1)])
+def test_islands_that_are_lost_are_missed_by_their_own_kind(lost, left, monkeypatch):
+    """Two islands and two overtrained ones; which of them a stage lost is told by the run that it hands on."""
+    lose(monkeypatch, lost)
+    result = train(jax.random.key(0), MODEL, TRAIN, ENOUGH, SMALL, progress=False)
+    assert f"{len(lost)} of 4 islands diverged" in result.notes[0]
+    judged = 2 - sum(island < 2 for island in lost)
+    assert len(result.posterior.log_weights) in (judged, left), "the others may have got no part"
+    assert np.isfinite(result.stages[-1].validation)
+
+
+def test_without_any_island_that_is_judged_there_is_nothing_to_go_on_with(monkeypatch):
+    lose(monkeypatch, [0, 1])
+    with pytest.raises(PartbayesError, match="All of the 2 islands that the validation rows judge diverged"):
+        train(jax.random.key(0), MODEL, TRAIN, ENOUGH, SMALL, progress=False)
+
+
+def lose(monkeypatch, islands: list[int]) -> None:
+    """The first stage ends without these islands."""
+    whole = stages.fit_resumable
+
+    def without(*args, **options):
+        fit = whole(*args, **options)
+        if options["islands"] < 4:
+            return fit
+        alive = np.delete(np.arange(4), islands)
+        run = fit.run._replace(alive=jax.numpy.asarray(np.isin(np.arange(4), alive)))
+        note = f"{len(islands)} of 4 islands diverged and were left out."
+        return fit._replace(run=run, posterior=jax.tree.map(lambda leaf: leaf[alive], fit.posterior), notes=[note])
+
+    monkeypatch.setattr(stages, "fit_resumable", without)
 
 
 def test_a_noise_that_differs_between_rows_starts_level():
@@ -170,7 +211,7 @@ def test_the_warm_start_is_the_first_particle_of_each_island(whole):
     ensemble = train(jax.random.key(0), MODEL, TRAIN, VALIDATION, alone, progress=False)
     weights = [result.posterior.theta["network"]["layers"][0]["weight"][:, 0] for result in (whole, ensemble)]
     np.testing.assert_array_equal(*weights)
-    assert any("the warm start, and 0." in note for note in whole.notes)
+    assert any(re.search(r"0\.\d\d the warm start and 0\.\d\d the particles", note) for note in whole.notes)
 
 
 @pytest.mark.parametrize("stop_at", [3, 9, 15])
@@ -210,7 +251,7 @@ def test_time_is_kept(whole):
 
 
 def test_recipes_fit_the_table():
-    assert recipe_for("standard", 600) == Recipe()
+    assert recipe_for("standard", 600) == Recipe(overtrained=Recipe().islands // 2)
     assert recipe_for("standard", 1_200).sampling_steps == Recipe().sampling_steps // 2
     assert recipe_for("thorough", 10**6).sampling_steps == SHRINKING["sampling_steps"].least
     assert recipe_for("standard", 4_000).leapfrog_steps == Recipe().leapfrog_steps // 2
@@ -224,12 +265,14 @@ def test_recipes_fit_the_table():
     large = recipe_for("standard", 1_000_000)
     assert large.epochs * (1_000_000 / large.batch_size) <= 110_000
     assert recipe_for("quick", 500, islands=3, particles=None).islands == 3
-    assert recipe_for("standard", 600, classes=True) == Recipe(temperature=OF_CLASSES, overtrained=0)
+    assert recipe_for("standard", 600, classes=True) == Recipe(temperature=OF_CLASSES)
     assert recipe_for("standard", 600, classes=True, temperature=1.0).temperature == 1.0
     assert recipe_for("standard", 600, islands=7).overtrained == 3
     assert (beyond.overtrained, recipe_for("standard", 600, overtrained=0).overtrained) == (0, 0)
     assert recipe_for("standard", 12_000, overtrained=5).sampling_steps == 0, "does not ask for sampling"
     assert recipe_for("standard", 12_000, noise_shape=False).sampling_steps == 0, "does not ask for sampling"
+    with pytest.raises(PartbayesError, match="sampling_steps is 'many', but a whole number"):
+        recipe_for("standard", 100, sampling_steps="many")
     with pytest.raises(PartbayesError, match="temperature is 0"):
         recipe_for("standard", 100, temperature=0.0)
     with pytest.raises(PartbayesError, match="noise_shape"):

@@ -73,7 +73,7 @@ def test_the_start_keeps_the_part_that_the_rows_give_it():
     assert refined.posterior.log_weights.shape == (1, 1), "samples that are none are left out"
     assert "the mixture is 1.00 the warm start" in refined.note()
     few = Batch(rows.x[:10], rows.y[:10], rows.weight[:10])
-    prior = FEWEST_ROWS  # for each of the two
+    prior = FEWEST_ROWS - 10  # for each of the two
     shy = refine(model, lost, few, start=start)
     assert shy.start_part == pytest.approx((10 + prior) / (10 + 2 * prior), rel=1e-3), "few rows say little"
 

@@ -14,6 +14,9 @@ from partbayes.types import Batch
 FEWEST_TO_SPLIT = 50
 """Below so many distinct rows none is set aside: a handful of rows tells validation little and training much."""
 
+MOST_TO_COUNT = 10_000_000
+"""Weights that add up to more are no counts of rows that somebody has seen."""
+
 NEGLIGIBLE = 1e-6
 """A weighted spread this small beside the unweighted one says that the weights make the column constant."""
 
@@ -41,21 +44,41 @@ def merge(rows: Rows) -> Rows:
 
 
 def split(rows: Rows, fraction: float, seed: int) -> tuple[Rows, Rows | None]:
-    """Training rows, and a random `fraction` for validation; class labels are shared out in proportion."""
-    total = len(rows.x)
-    if fraction == 0 or total < FEWEST_TO_SPLIT:
+    """Training rows, and a random `fraction` for validation; class labels are shared out in proportion.
+
+    Repetitions of a row are drawn one by one, so that it may be on both sides: as often as new rows repeat those that
+    were trained on, so often do the validation rows.
+    """
+    if fraction == 0 or len(rows.x) < FEWEST_TO_SPLIT:
         return rows, None
-    order = np.random.default_rng(seed).permutation(total)
-    kept_for_training = np.zeros(total, bool)
+    times = _repetitions(rows.weight)
+    row_of = np.repeat(np.arange(len(rows.x)), times)
+    order = np.random.default_rng(seed).permutation(row_of)
+    kept_for_training = np.zeros(len(order), bool)
     if rows.y.ndim == 1:
         order = order[np.argsort(rows.y[order], kind="stable")]
         # The first of each class trains, however rare the class is.
         kept_for_training = np.diff(rows.y[order], prepend=-1) != 0
-    ticks = np.floor(np.arange(total + 1) * fraction)
+    ticks = np.floor(np.arange(len(order) + 1) * fraction)
     chosen = (np.diff(ticks) > 0) & ~kept_for_training
     if not chosen.any():
         return rows, None
-    return _take(rows, order[~chosen]), _take(rows, order[chosen])
+    # In the order in which they were drawn, so that nothing follows from how the table was sorted.
+    return _counted(rows, order[~chosen], times), _counted(rows, order[chosen], times)
+
+
+def _repetitions(weight: np.ndarray) -> np.ndarray:
+    """How many rows each stands for: its weight, where all are whole numbers, otherwise one."""
+    counts = np.all(weight == np.floor(weight)) and np.sum(weight) <= MOST_TO_COUNT
+    return weight.astype(np.int64) if counts else np.ones(len(weight), np.int64)
+
+
+def _counted(rows: Rows, drawn: np.ndarray, times: np.ndarray) -> Rows:
+    """Each row that was drawn, once, in the order of first draws, with its share of the weight."""
+    index, first, count = np.unique(drawn, return_index=True, return_counts=True)
+    by_draw = np.argsort(first)
+    index, count = index[by_draw], count[by_draw]
+    return Rows(rows.x[index], rows.y[index], rows.weight[index] * (count / times[index]))
 
 
 def weighted_scaler(values: np.ndarray, weight: np.ndarray) -> Scaler:
@@ -80,7 +103,3 @@ def as_batch(rows: Rows, x_scaler: Whitener, y_scaler: Scaler | None) -> Batch:
     """Standardised, in the precision that JAX runs in; without a `y_scaler`, y holds class numbers."""
     y = rows.y if y_scaler is None else y_scaler.transform(rows.y)
     return batching.as_batch(Dataset(x_scaler.transform(rows.x), y, rows.weight, (), ()))
-
-
-def _take(rows: Rows, index: np.ndarray) -> Rows:
-    return Rows(*(part[index] for part in rows))

@@ -22,7 +22,8 @@ from partbayes.runtime.progress import EpochProgress
 from partbayes.types import Array, Batch, Key
 
 Select: TypeAlias = Literal["island", "joint"] | int
-"""By which score an epoch is kept: each island's own, that of the mixture of all, or of the first so many islands."""
+"""By which score an epoch is kept: each island's own, or that of the mixture of all, or of the first so many islands,
+while the others keep the last epoch."""
 
 
 class Run(NamedTuple):
@@ -56,7 +57,7 @@ def check_request(
         raise PartbayesError(f"{num_epochs} epochs were asked for, but at least one is needed.")
     if islands < 1:
         raise PartbayesError(f"{islands} islands were asked for, but at least one is needed.")
-    count = isinstance(select, int) and not isinstance(select, bool) and 1 <= select <= islands
+    count = isinstance(select, int | np.integer) and not isinstance(select, bool) and 1 <= select <= islands
     if not count and select not in ("island", "joint"):
         raise PartbayesError(
             f"select is {select!r}, but 'island', 'joint' or how many of the {islands} islands to judge by is expected."

@@ -59,7 +59,7 @@ def fit(
 
     With `select="island"` each island keeps the state that is best by itself, with "joint" all keep the state of the
     epoch in which their mixture is best. It may come later: what islands overfit each in its own way averages out.
-    With a number, all keep the epoch in which the mixture of the first so many is best.
+    With a number, so many islands keep the epoch in which their mixture is best, and the others the last one.
     `key` is one key, or K stacked island keys. `patience` stops after so many epochs in which no island improved,
     `max_time` with the epoch in which so many seconds have passed.
     `params` is where to start in place of `Model.init`: θ and ψ with an island axis, `[K, ...]` (a warm start).
@@ -246,6 +246,8 @@ def close_epoch(
             log_prob = joint_log_prob(log_prob, judged)
         loss = jax.vmap(lambda rows: mean_nll(rows, validation))(log_prob)
         better = alive & (loss < run.best_loss)
+        if select not in ("island", "joint"):
+            better = jnp.where(jnp.arange(alive.shape[0]) < select, better, alive)
     step = run.step + length
     run = Run(
         state,

@@ -8,8 +8,9 @@ r"""The default training: a warm-started ensemble of islands, whose stochastic p
 3. **Sampling.** The same with the step size frozen; the particles of several iterations are pooled.
 4. **Refinement.** The islands' shares and the shape and level of the noise, given the particles (`runtime.refinement`).
 
-Half as many islands again are trained with them and not sampled: they keep the warm start's last state, whatever the
-validation rows say, and get the part of the mixture that these rows give them (`runtime.overtraining`).
+Where numbers are sampled, half as many islands again are trained with them and not sampled: they keep the warm start's
+last state, whatever the validation rows say, and get the part of the mixture that these rows give them
+(`runtime.overtraining`), if they are enough to tell.
 
 Each island's warm start stays in it beside the samples, with the share that the validation rows give it. Larger tables
 get more islands in place of sampling (`SAMPLED_UP_TO`). The warm start alone, not refined, is a deep ensemble.
@@ -36,8 +37,8 @@ from partbayes.errors import PartbayesError
 from partbayes.model import Model, tempered
 from partbayes.runtime.compiling import lightly
 from partbayes.runtime.level import let_go, with_level, without_level
-from partbayes.runtime.overtraining import joined, parted
-from partbayes.runtime.refinement import refine
+from partbayes.runtime.overtraining import parted, select_by
+from partbayes.runtime.refinement import enough, refine
 from partbayes.runtime.resumable import Checkpoint, check_folder
 from partbayes.runtime.stages import Stages, Trained, from_point, outline_of_points
 from partbayes.training import gohsmc, pooled
@@ -56,9 +57,9 @@ class Recipe(NamedTuple):
     """Per island and iteration."""
     epochs: int = 300
     """Of the warm start."""
-    overtrained: int = 40
-    """Islands beside those, which are trained to the end and not sampled (`runtime.overtraining`). Without a word about
-    it, half as many as the islands where numbers are sampled, otherwise none."""
+    overtrained: int = 0
+    """Islands beside those, which are trained to the end and not sampled (`runtime.overtraining`). Where numbers are
+    sampled, `recipe_for` has half as many as islands, unless told otherwise."""
     batch_size: int = 64
     learning_rate: float = 0.01
     """Adam's, at the start; it falls to zero along a cosine."""
@@ -153,12 +154,11 @@ def recipe_for(
     if num_data > SAMPLED_UP_TO and effort != "thorough" and not ABOUT_SAMPLING & set(given):
         fitted |= {"sampling_steps": 0, "islands": 2 * fitted["islands"]}
     light = effort == "quick" and num_data <= SAMPLED_UP_TO  # beyond, running takes longer than compiling
-    recipe = recipe._replace(batch_size=batch_size, epochs=epochs, light=light, **fitted)._replace(**given)
-    if "overtrained" not in given:
-        # A class has no noise to be too sure of, and its networks' best epoch is mostly the last one anyway.
-        sampled = recipe.sampling_steps > 0 and not classes
-        recipe = recipe._replace(overtrained=recipe.islands // 2 if sampled else 0)
-    return _check(recipe)
+    recipe = _check(recipe._replace(batch_size=batch_size, epochs=epochs, light=light, **fitted)._replace(**given))
+    # A class has no noise to be too sure of, and its networks' best epoch is mostly the last one anyway.
+    if "overtrained" in given or classes or recipe.sampling_steps == 0:
+        return recipe
+    return recipe._replace(overtrained=recipe.islands // 2)
 
 
 def train(
@@ -184,12 +184,12 @@ def train(
 def _run_stages(key: Key, model: Model, stages: Stages, recipe: Recipe, validation: Batch | None) -> Trained:
     key_level, key_warm, key_sample = jax.random.split(key, 3)
     # Whoever was trained to the end gets a part by the validation rows, or none.
-    beside = recipe.overtrained if validation is not None and recipe.refine else 0
+    islands, beside = recipe.islands, recipe.overtrained if recipe.refine and enough(validation) else 0
     climb: dict[str, Any] = {
         "batch_size": recipe.batch_size,
-        "islands": recipe.islands + beside,
+        "islands": islands + beside,
         # The best epoch by validation is kept, and none is left out: a rate that falls to zero gains most at the end.
-        "select": recipe.islands if beside else "joint",
+        "select": select_by(islands, beside),
     }
     # Climbing may overfit and is judged on the validation rows; moves sample what they sample.
     moves: dict[str, Any] = {"batch_size": min(recipe.move_rows, stages.num_data), "validate": False}
@@ -201,17 +201,15 @@ def _run_stages(key: Key, model: Model, stages: Stages, recipe: Recipe, validati
     if model.level_log_likelihood is None:
         climber = _climber(model, stages.num_data, recipe, recipe.epochs)
         found = stages.run(WARM_START, key_warm, climber, model, recipe.epochs, share=warm_share, **climb)
-        warm, overtrained = parted(found, climber, recipe.islands)
     else:
         levelled, epochs = with_level(model), -(-recipe.epochs // 2)
         climber = _climber(levelled, stages.num_data, recipe, epochs)
         found = stages.run(LEVEL_START, key_level, climber, levelled, epochs, share=level_share, **climb)
-        chosen, last = parted(found, climber, recipe.islands)
-        islands = chosen.log_weights.shape[0]
-        climb |= from_point(let_go(joined(chosen, last))) | {"select": "joint" if last is None else islands}
+        islands, beside = (0 if part is None else len(part.log_weights) for part in parted(found, islands))
+        climb |= from_point(let_go(found.posterior)) | {"select": select_by(islands, beside)}
         found = stages.run(WARM_START, key_warm, climber, levelled, epochs, share=warm_share, **climb)
-        chosen, last = parted(found, climber, islands)
-        warm, overtrained = without_level(chosen), None if last is None else without_level(last)
+        found = found._replace(posterior=without_level(found.posterior))
+    warm, overtrained = parted(found, islands)
     begun, posterior = None, warm
     if recipe.sampling_steps > 0:
         begun, posterior = _sample(key_sample, model, stages, warm, recipe, moves)

@@ -18,7 +18,7 @@ rows tell:
   two standard errors of the best, the one nearest to one, each with the shape that suits it best. It changes nothing
   unless the validation rows speak clearly.
 
-Parts have no prior: one that the rows speak against vanishes.
+Parts have no prior where the rows are enough to tell: one that they speak against vanishes.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from partbayes import tree as tm
 from partbayes.algorithm import Posterior
 from partbayes.model import Model
 from partbayes.runtime.stacking import as_one, mixed, over_islands, stacked
@@ -53,7 +54,7 @@ STANDARD_ERRORS = 2.0
 
 FEWEST_ROWS = 30
 """Below so many rows their standard error is a guess itself: the noise stays, nobody is overtrained, and each part has
-a prior worth as many rows."""
+a prior worth as many rows as are missing."""
 
 MOST_ROWS = 1_000
 """Rows that the noise is judged by: their standard error is small enough."""
@@ -88,8 +89,8 @@ class Refined(NamedTuple):
             parts.append(f"{self.overtrained_part:.2f} other islands, trained to the end")
         if parts:
             rest = 1 - (self.start_part or 0.0) - sum(self.copies.values()) - self.overtrained_part
-            parts += [f"and {rest:.2f} the particles as they were"] if rest > LEAST_PART / 2 else []
-            said.append(f"the mixture is {', '.join(parts)}")
+            parts += [f"{rest:.2f} the particles as they were"] if rest > LEAST_PART / 2 else []
+            said.append(f"the mixture is {', '.join(parts[:-1])}{' and ' * (len(parts) > 1)}{parts[-1]}")
         if self.noise_factor != 1:
             said.append(f"the noise is {self.noise_factor:.2f} times as large")
         return f"By the validation rows: {'; '.join(said)}."
@@ -110,13 +111,14 @@ def refine(
     Without `noise_shape` the noise stays normal.
     """
     own = [posterior] if start is None else [start, posterior]
-    enough = np.sum(np.asarray(validation.weight)) >= FEWEST_ROWS
-    copies = _copies(model, posterior) if noise_shape and enough else []
-    pieces = _Pieces(own + copies, overtrained if enough else None)
-    prior_rows = 0.0 if enough else float(FEWEST_ROWS)
+    able = enough(validation)
+    copies = _copies(model, posterior) if noise_shape and able else []
+    other = _that_predict(model, overtrained, validation) if overtrained is not None and able else None
+    pieces = _Pieces(own + copies, other)
+    prior_rows = max(0.0, FEWEST_ROWS - float(np.sum(np.asarray(validation.weight))))
     log_probs = _log_probs(model, pieces, validation)
     shares, parts = stacked(log_probs, validation.weight, prior_rows)
-    shift = _level(model, pieces, validation, shares) if enough and model.shift_noise is not None else 0.0
+    shift = _level(model, pieces, validation, shares) if able and model.shift_noise is not None else 0.0
     if shift != 0:
         pieces = _shifted(model, pieces, np.float64(shift))  # the type of those tried: another is traced anew
         log_probs = _log_probs(model, pieces, validation)
@@ -135,6 +137,19 @@ def refine(
         0.0 if pieces.other is None else float(parts[-1]),
         score,
     )
+
+
+def enough(validation: Batch | None) -> bool:
+    """Whether the rows can tell more than how to weigh the islands."""
+    return validation is not None and bool(np.sum(np.asarray(validation.weight)) >= FEWEST_ROWS)
+
+
+def _that_predict(model: Model, islands: Posterior, validation: Batch) -> Posterior | None:
+    """Those of the islands, which nobody has looked at before, that have an answer to every row."""
+    answers = ~np.isnan(np.asarray(island_log_prob(model, islands, validation))).any(axis=1)
+    if answers.all():
+        return islands
+    return tm.gather(islands, jnp.asarray(np.flatnonzero(answers))) if answers.any() else None
 
 
 def _log_probs(model: Model, pieces: _Pieces, batch: Batch) -> list[Array]:

@@ -22,7 +22,7 @@ ITERATIONS = 200
 """Of expectation and maximisation: shares of real tables no longer change in the third digit by then."""
 
 
-@partial(jax.jit, static_argnames=("prior_rows",))
+@jax.jit
 def stacked(log_probs: list[Array], weight: Array, prior_rows: float = 0.0) -> tuple[Array, Array]:
     """Islands' shares `[K]` and the parts `[P]` of P log densities `[K, M]` in all of them; both add up to one.
 

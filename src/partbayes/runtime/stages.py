@@ -16,8 +16,9 @@ from partbayes import hosts
 from partbayes.algorithm import Algorithm, Posterior
 from partbayes.data.batching import steps_per_epoch
 from partbayes.model import Model
-from partbayes.runtime.epochs import Fit, Select
+from partbayes.runtime.epochs import Fit
 from partbayes.runtime.loop import prepare
+from partbayes.runtime.overtraining import judged
 from partbayes.runtime.resumable import Checkpoint, fit_resumable
 from partbayes.runtime.sharding import every_device, outline_on_all
 from partbayes.runtime.validation import island_log_prob, islands_nll
@@ -138,7 +139,7 @@ class Stages:
         epochs = int(fit.run.step) // steps_per_epoch(self.num_data, options["batch_size"])
         select = options.get("select", "island")
         known = _score_of_all(fit) if validate and select != "island" else None
-        self.record(name, min(num_epochs, epochs) - after, started, model, _judged(fit, select), known)
+        self.record(name, min(num_epochs, epochs) - after, started, model, judged(fit, select), known)
         self._notes |= {f"{(folder or name).capitalize()}: {note}": None for note in fit.notes}
         return fit
 
@@ -175,14 +176,6 @@ def _on_one_device(posterior: Posterior) -> Posterior:
 def _as_handed_on(outline: Posterior, mesh: Mesh | None) -> Posterior:
     """The shapes of a posterior that went through `_on_one_device`: a copy has lost its weak types."""
     return outline if mesh is None else outline_on_all(outline, None, weak=False)
-
-
-def _judged(fit: Fit, select: Select) -> Posterior:
-    """The islands by which epochs were chosen."""
-    if isinstance(select, str):
-        return fit.posterior
-    judged = int(np.sum(np.asarray(fit.run.alive)[:select]))
-    return jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)[:judged]), fit.posterior)
 
 
 def _score_of_all(fit: Fit) -> float | None:
