@@ -12,7 +12,8 @@ class Posterior(NamedTuple):
 
     With its island axis, as everything after training expects it: `theta` leaves are `[K, J, ...]`, `log_weights`
     is `[K, J]`, `psi` leaves are `[K, ...]`. Weights add up to K: each island's row to one, unless the islands have
-    been given shares of their own (`runtime.refinement`).
+    been given shares of their own (`runtime.refinement`). Islands of fewer particles are filled up with idle ones, of
+    weight zero.
     K = 1 is one population, J = 1 a deep ensemble. `Algorithm.posterior` returns one island, without the K axis;
     `runtime.fit` stacks them.
     """

@@ -17,6 +17,7 @@ from partbayes.benchmark.tables import OTHERS, practice_table
 from partbayes.data import load, split, standardise
 from partbayes.errors import PartbayesError
 from partbayes.estimators import PartialBNNClassifier
+from partbayes.predict import expected_calibration_error, reliability_curve
 
 
 def test_units_go_seed_by_seed():
@@ -86,7 +87,8 @@ def test_a_class_is_scored_by_its_probability(monkeypatch):
     short = {"islands": 2, "epochs": 5, "recipe": {"sampling_steps": 0}}
     monkeypatch.setitem(OURS, "short", short)
     unit = {"dataset": "wine_cultivars", "method": "short", "seed": 0}
-    metrics = run_practice_unit(unit)["metrics"]["mixture"]
+    line = run_practice_unit(unit)
+    metrics = line["metrics"]["mixture"]
     (train, validation, test), _, _ = standardise(split(practice_table("wine_cultivars"), 0))
     model = PartialBNNClassifier(random_state=0, verbose=False, **short)
     model.fit(train.x, train.y, validation=(validation.x, validation.y))
@@ -94,6 +96,34 @@ def test_a_class_is_scored_by_its_probability(monkeypatch):
     own = probabilities[np.arange(len(test.y)), test.y]
     assert metrics["nll"] == pytest.approx(-np.mean(np.log(own)), rel=1e-4)
     assert metrics["accuracy"] == np.mean(probabilities.argmax(axis=1) == test.y)
+    curve = line["reliability"]
+    assert sum(curve["count"]) == len(test.y)
+    assert np.dot(curve["count"], curve["accuracy"]) / len(test.y) == pytest.approx(metrics["accuracy"])
+    assert np.dot(curve["count"], curve["confidence"]) / len(test.y) == pytest.approx(
+        np.mean(probabilities.max(axis=1)), rel=1e-5
+    )
+
+
+def test_calibration_of_classes_is_pooled_over_common_seeds(tmp_path):
+    """Against the error of all rows as one test part; a seed that only one method has does not count."""
+    random = np.random.default_rng(0)
+    tables = {seed: (random.dirichlet([0.3] * 3, 40), random.integers(0, 3, 40)) for seed in range(4)}
+    with open(tmp_path / "practice.jsonl", "w", encoding="utf-8") as file:
+        for method, seeds in (("default", range(4)), ("ensemble_80", range(3))):
+            for seed in seeds:
+                curve = reliability_curve(*tables[seed])
+                full = curve.count > 0
+                columns = {"bin": np.flatnonzero(full)} | {k: v[full] for k, v in curve._asdict().items()}
+                line = {"dataset": "digits", "method": method, "seed": seed, "metrics": {"mixture": {"accuracy": 1.0}}}
+                line["reliability"] = {name: values.tolist() for name, values in columns.items()}
+                file.write(json.dumps(line) + "\n")
+    (tmp_path / "template.md").write_text("{{classes_pooled}}\n")
+    probs, y = (np.concatenate([tables[seed][i] for seed in range(3)]) for i in (0, 1))
+    right = np.mean(probs.argmax(axis=1) == y)
+    expected = f"{expected_calibration_error(probs, y):.4f} | {probs.max(axis=1).mean():.4f} | {right:.4f} |"
+    page = write_page(tmp_path / "template.md", tmp_path)
+    for method in ("default", "ensemble_80"):
+        assert f"| digits | {method} | 3 | 120 | {expected}" in page
 
 
 def test_rivals_for_numbers_refuse_classes():

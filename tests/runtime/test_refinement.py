@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from problems import small_network
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import logsumexp, softmax
 
 from partbayes.algorithm import Posterior
+from partbayes.model import categorical, mlp, partial_bnn
 from partbayes.runtime.refinement import FEWEST_ROWS, LEAST_PART, refine, shift_noise
 from partbayes.runtime.stacking import ITERATIONS, PRIOR_ROWS, as_one, stacked
 from partbayes.runtime.validation import islands_nll
@@ -33,7 +34,7 @@ def rows_of(model, posterior, num: int, noise: float) -> Batch:
     return Batch(x, jnp.asarray(y), jnp.ones(num))
 
 
-@pytest.mark.parametrize("prior_rows", [0.0, 3.0])
+@pytest.mark.parametrize("prior_rows", [0.0, 3.0, np.array([2.0, 0.5])], ids=["none", "all", "each"])
 @pytest.mark.parametrize("num_rows", [4, 400])
 def test_shares_are_the_penalised_optimum(num_rows, prior_rows):
     rng = np.random.default_rng(4)
@@ -45,7 +46,7 @@ def test_shares_are_the_penalised_optimum(num_rows, prior_rows):
     def loss(free):
         log_share, log_part = np.log(softmax(free[:4])), np.log(softmax(free[4:]))
         rows = logsumexp(log_prob + log_share[:, None] + log_part[:, None, None], axis=(0, 1))
-        return -(weight @ rows) - PRIOR_ROWS * log_share.sum() - prior_rows * log_part.sum()
+        return -(weight @ rows) - PRIOR_ROWS * log_share.sum() - (prior_rows * log_part).sum()
 
     best = minimize(loss, np.zeros(6), tol=1e-10).x
     np.testing.assert_allclose(shares, softmax(best[:4]), atol=2e-3)
@@ -76,6 +77,39 @@ def test_the_start_keeps_the_part_that_the_rows_give_it():
     prior = FEWEST_ROWS - 10  # for each of the two
     shy = refine(model, lost, few, start=start)
     assert shy.start_part == pytest.approx((10 + prior) / (10 + 2 * prior), rel=1e-3), "few rows say little"
+
+
+@pytest.mark.parametrize("surprises", [0, 1, 6])
+def test_of_classes_the_start_has_a_prior_of_one_row(surprises):
+    """The start is certain of every class, and wrong about some; the samples are in doubt about all. Its part is the
+    optimum under that prior, found by another optimiser."""
+    model = partial_bnn(mlp(2, (6,), 2), categorical(2), stochastic="last")
+    theta, psi = jax.vmap(model.init)(jax.random.split(jax.random.key(3), 1))
+    x = jnp.asarray(np.random.default_rng(5).normal(size=(400, 2)))
+
+    def scaled(factor: float) -> Posterior:
+        return Posterior(jax.tree.map(lambda leaf: factor * leaf[:, None], theta), jnp.zeros((1, 1)), psi)
+
+    def margins(posterior: Posterior, x) -> np.ndarray:
+        one = jax.tree.map(lambda leaf: leaf[0, 0], posterior.theta), jax.tree.map(lambda leaf: leaf[0], psi)
+        return np.asarray(model.components(*one, x).logits) @ np.array([-1.0, 1.0])
+
+    margin = margins(scaled(1.0), x)
+    x = x[np.argsort(-np.abs(margin))[:100]]
+    margin = margins(scaled(1.0), x)
+    start, samples = scaled(60 / np.abs(margin).min()), scaled(1 / np.abs(margin).max())
+    right = np.arange(100) >= surprises
+    y = jnp.asarray(np.where(right, margin > 0, margin < 0).astype(np.int32))
+    sign = np.where(right, 1.0, -1.0)
+    log_start, log_samples = (-np.logaddexp(0.0, -sign * np.abs(margins(each, x))) for each in (start, samples))
+
+    def loss(part: float) -> float:
+        rows = np.logaddexp(np.log(part) + log_start, np.log1p(-part) + log_samples)
+        return -np.sum(rows) - np.log(part)
+
+    best = minimize_scalar(loss, bounds=(0.5, 1 - 1e-9), method="bounded", options={"xatol": 1e-9}).x
+    found = refine(model, samples, Batch(x, y, jnp.ones(100)), start=start).start_part
+    assert found == pytest.approx(1.0 if best > 1 - LEAST_PART else best, abs=2e-3)
 
 
 def test_overtrained_islands_get_the_part_that_the_rows_give_them():

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 
+import numpy as np
+
 from partbayes.benchmark.fidelity_table import closest_samplers, fidelity_table, truths_table
 from partbayes.benchmark.formats import format_table
 from partbayes.benchmark.lines import Line, read_lines
@@ -95,7 +97,7 @@ SHOWN_OF_CLASSES = {"accuracy": "accuracy", "nll": "NLL", "brier": "Brier", "ece
 AS_QUICK = ("ensemble_20", "ensemble_60")
 """Ensembles that take about as long as `quick` does; the others are the default's rivals."""
 
-WITHOUT_A_PART = ("normal_noise", "unrefined", "temperature_1")
+WITHOUT_A_PART = ("selected", "normal_noise", "unrefined", "temperature_1")
 """The default with one part left out, on few seeds: in comparisons in pairs only."""
 
 
@@ -146,6 +148,33 @@ def _practice_paired(
     return "\n".join(rows)
 
 
+def _pooled_reliability(folder: Path) -> str:
+    """Calibration of classes over the test rows of all common seeds together, which fill the bins better than those of
+    one seed do: the error, and what the top label's probability and accuracy are on the whole."""
+    groups = _groups([line for line in _practice_lines(folder, classes=True) if "reliability" in line])
+    rows = ["| data set | method | seeds | rows | ECE | mean confidence | accuracy |", "|---|---|---|---|---|---|---|"]
+    for dataset in dict.fromkeys(dataset for dataset, _ in groups):
+        methods = {m: members for (d, m), members in groups.items() if d == dataset and m not in WITHOUT_A_PART}
+        common = set.intersection(*({line["seed"] for line in members} for members in methods.values()))
+        for method, members in methods.items():
+            curves = [line["reliability"] for line in members if line["seed"] in common]
+            count, sure, right = _pooled(curves)
+            error = float(np.sum(np.abs(sure - right)) / count)
+            shown = f"{error:.4f} | {np.sum(sure) / count:.4f} | {np.sum(right) / count:.4f}"
+            rows.append(f"| {dataset} | {method} | {len(common)} | {count} | {shown} |")
+    return "\n".join(rows)
+
+
+def _pooled(curves: list[dict[str, list]]) -> tuple[int, np.ndarray, np.ndarray]:
+    """How many rows; and for each bin the sum of the top label's probabilities, and how many of these labels were
+    right."""
+    which, count, confidence, accuracy = (
+        np.concatenate([curve[name] for curve in curves]) for name in ("bin", "count", "confidence", "accuracy")
+    )
+    sure, right = (np.bincount(which.astype(int), count * mean) for mean in (confidence, accuracy))
+    return int(np.sum(count)), sure, right
+
+
 def _is_large_ensemble(method: str) -> bool:
     return method.startswith("ensemble") and method not in AS_QUICK
 
@@ -175,6 +204,7 @@ SECTIONS: dict[str, Callable[[Path], str]] = {
     "refinement_paired": partial(_practice_paired, metrics=("nll", "crps"), rivals=WITHOUT_A_PART.__contains__),
     "ablation": partial(_practice_means, shown=SHOWN, file="ablation.jsonl"),
     "classes": partial(_practice_means, shown=SHOWN_OF_CLASSES),
+    "classes_pooled": _pooled_reliability,
     "classes_paired": partial(_practice_paired, metrics=("nll", "ece"), rivals=_is_large_ensemble),
     "temperature_paired": partial(_practice_paired, metrics=("nll", "ece"), rivals=WITHOUT_A_PART.__contains__),
     "fidelity": _lines_as(fidelity_table, "fidelity.jsonl"),

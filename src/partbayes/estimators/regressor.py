@@ -37,7 +37,8 @@ class PartialBNNRegressor(RegressorMixin, PartialBNN):
       "nuts_adjusted", "chees", "second_order") or any `partbayes.smc` proposal.
     - `stochastic`: what is random: "first", "last", "all", path prefixes, or a predicate on (path, leaf).
     - `hidden`: widths of the hidden layers. `network`: one of your own in their place (Network, Equinox, Linen).
-    - `islands`, `particles`: how many independent populations, and particles in each.
+    - `islands`, `particles`: how many independent populations, and particles in each. The default may have others
+      beside them in the end (`partbayes.runtime.overtraining`).
     - `noise`: "heteroscedastic" (depends on x), "learned" (one per target; the default training samples it with the
       stochastic layer), "sampled" (the same, sampled by every method), or a number in the target's units.
     - `prior_scale`: standard deviation of the prior of the stochastic parameters, or "fan_in".
@@ -45,8 +46,8 @@ class PartialBNNRegressor(RegressorMixin, PartialBNN):
     - `effort`: "quick", "standard" or "thorough"; `max_time` (seconds) ends training early; `epochs`, `batch_size` and
       `learning_rate` overrule what follows from the effort, and `recipe` any other number of the default training, by
       its name in `partbayes.runtime.recipe.Recipe`: `recipe={"leapfrog_steps": 50}`.
-    - `validation_fraction`: share of the rows that picks the best state, islands' shares and the noise's shape and
-      level (none below fifty rows).
+    - `validation_fraction`: share of the rows that picks the best state, islands' shares and parts, and the noise's
+      shape and level (none below fifty distinct rows). A row that is there twice may be on both sides.
     - `random_state`, `verbose` (None: a progress bar where standard error is a terminal).
 
     After `fit`: `posterior_`, `stages_` (what was trained, with validation scores), `notes_` (what to know about it),

@@ -18,7 +18,8 @@ rows tell:
   two standard errors of the best, the one nearest to one, each with the shape that suits it best. It changes nothing
   unless the validation rows speak clearly.
 
-Parts have no prior where the rows are enough to tell: one that they speak against vanishes.
+Parts have no prior where the rows are enough to tell (of classes, the start has one of a row): one that they speak
+against vanishes.
 """
 
 from __future__ import annotations
@@ -55,6 +56,10 @@ STANDARD_ERRORS = 2.0
 FEWEST_ROWS = 30
 """Below so many rows their standard error is a guess itself: the noise stays, nobody is overtrained, and each part has
 a prior worth as many rows as are missing."""
+
+START_ROWS = 1.0
+"""What the prior of the start counts for where the noise has no level, as with classes. Samples are less sure of
+everything there, and where rows hardly tell the two apart, averaging made the start doubtful enough already."""
 
 MOST_ROWS = 1_000
 """Rows that the noise is judged by: their standard error is small enough."""
@@ -115,8 +120,10 @@ def refine(
     copies = _copies(model, posterior) if noise_shape and able else []
     other = _that_predict(model, overtrained, validation) if overtrained is not None and able else None
     pieces = _Pieces(own + copies, other)
-    prior_rows = max(0.0, FEWEST_ROWS - float(np.sum(np.asarray(validation.weight))))
     log_probs = _log_probs(model, pieces, validation)
+    prior_rows = np.full(len(log_probs), max(0.0, FEWEST_ROWS - np.sum(np.asarray(validation.weight))), np.float32)
+    if start is not None and model.shift_noise is None:
+        prior_rows[0] += START_ROWS
     shares, parts = stacked(log_probs, validation.weight, prior_rows)
     shift = _level(model, pieces, validation, shares) if able and model.shift_noise is not None else 0.0
     if shift != 0:

@@ -12,6 +12,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from partbayes.types import Array
 
@@ -23,13 +24,13 @@ ITERATIONS = 200
 
 
 @jax.jit
-def stacked(log_probs: list[Array], weight: Array, prior_rows: float = 0.0) -> tuple[Array, Array]:
+def stacked(log_probs: list[Array], weight: Array, prior_rows: np.ndarray | float = 0.0) -> tuple[Array, Array]:
     """Islands' shares `[K]` and the parts `[P]` of P log densities `[K, M]` in all of them; both add up to one.
 
-    `prior_rows` is what the prior of each part counts for: with none, a part may vanish."""
+    `prior_rows` is what the prior counts for, of all parts or of each `[P]`: with none, a part may vanish."""
     log_prob = jnp.stack(log_probs)
     num_parts, num_islands, _ = log_prob.shape
-    rows = jnp.sum(weight)
+    rows, prior = jnp.sum(weight), jnp.broadcast_to(jnp.asarray(prior_rows, log_prob.dtype), num_parts)
 
     def update(_, now: tuple[Array, Array]) -> tuple[Array, Array]:
         shares, parts = now
@@ -39,7 +40,7 @@ def stacked(log_probs: list[Array], weight: Array, prior_rows: float = 0.0) -> t
         counts = responsible @ weight
         return (
             (jnp.sum(counts, axis=0) + PRIOR_ROWS) / (rows + PRIOR_ROWS * num_islands),
-            (jnp.sum(counts, axis=1) + prior_rows) / (rows + prior_rows * num_parts),
+            (jnp.sum(counts, axis=1) + prior) / (rows + jnp.sum(prior)),
         )
 
     even = tuple(jnp.full(count, 1.0 / count, log_prob.dtype) for count in (num_islands, num_parts))
