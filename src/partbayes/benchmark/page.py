@@ -101,7 +101,10 @@ WITHOUT_A_PART = ("selected", "normal_noise", "unrefined", "temperature_1")
 """The default with one part left out, on few seeds: in comparisons in pairs only."""
 
 
-def _practice_lines(folder: Path, classes: bool, file: str = "practice.jsonl") -> list[Line]:
+PRACTICE = "practice.jsonl"
+
+
+def _practice_lines(folder: Path, classes: bool, file: str = PRACTICE) -> list[Line]:
     """The lines of tables to predict a class of, or of the others."""
     lines = read_lines(folder / file)
     return [line for line in lines if ("accuracy" in line["metrics"]["mixture"]) == classes]
@@ -111,14 +114,15 @@ PROTOCOL_SEEDS = 5
 """Seeds that means are taken over, at most: some tables have more, which pairs are taken over where both have them."""
 
 
-def _practice_means(folder: Path, shown: dict[str, str], file: str = "practice.jsonl") -> str:
+def _practice_means(folder: Path, shown: dict[str, str], file: str = PRACTICE) -> str:
     """Means over the first five seeds (of the seconds, the median), a block per table."""
     rows = [
         f"| data set | method | seeds | {' | '.join(shown.values())} | seconds |",
         "|---|---|---|" + "---|" * (len(shown) + 1),
     ]
     lines = [line for line in _practice_lines(folder, "accuracy" in shown, file) if line["seed"] < PROTOCOL_SEEDS]
-    lines = [line for line in lines if line["method"] not in WITHOUT_A_PART]
+    if file == PRACTICE:
+        lines = [line for line in lines if line["method"] not in WITHOUT_A_PART]
     for (dataset, method), members in _groups(lines).items():
         means = [fmean(line["metrics"]["mixture"][metric] for line in members) for metric in shown]
         scores = " | ".join(
