@@ -7,7 +7,7 @@ import pytest
 
 from partbayes.data import fit_scaler
 from partbayes.estimators import PartialBNNRegressor
-from partbayes.estimators.rows import Rows, merge, split, weighted_scaler
+from partbayes.estimators.rows import Rows, merge, seen_before, split, weighted_scaler
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_the_split_takes_its_share_of_every_class():
 def test_a_row_that_repeats_may_be_on_both_sides(table):
     """As new rows will repeat those trained on. Its repetitions are drawn one by one, as many as its weight says."""
     random = np.random.default_rng(2)
-    once = Rows(random.normal(size=(60, 2)), random.normal(size=(60, 1)), random.integers(1, 9, 60).astype(float))
+    once = Rows(random.normal(size=(60, 2)), random.normal(size=(60, 1)), random.integers(1, 60, 60).astype(float))
     train, validation = split(merge(repeat(once)), 0.25, seed=3)
     for mine, theirs in zip(split(merge(once), 0.25, seed=3), (train, validation), strict=True):
         for part, other in zip(mine or (), theirs or (), strict=True):
@@ -95,8 +95,21 @@ def test_weights_that_count_nothing_leave_rows_whole():
     assert validation is not None
     assert len(validation.x) == 15 and not np.intersect1d(train.x[:, 0], validation.x[:, 0]).size
     assert sorted([*train.weight, *validation.weight]) == sorted(weighted.weight)
-    census = weighted._replace(weight=np.full(60, 1e9))
-    assert len((split(census, 0.25, seed=3)[1] or census).x) == 15
+    for census in (np.full(60, 10.0), np.arange(1.0, 61.0) * 1e9):
+        assert len((split(weighted._replace(weight=census), 0.25, seed=3)[1] or weighted).x) == 15
+
+
+def test_validation_by_rows_that_also_train_is_noticed(quickest):
+    """Copies that were made to give some rows more weight."""
+    random = np.random.default_rng(2)
+    x, y, weight = random.normal(size=(60, 2)), random.normal(size=60), random.integers(2, 9, 60).astype(float)
+    train, validation = split(Rows(x, y[:, None], weight), 0.1, seed=0)
+    assert validation is not None
+    rows = {tuple(row) for row in train.x}
+    repeats = np.array([tuple(row) in rows for row in validation.x])
+    assert seen_before(train, validation) == pytest.approx(validation.weight[repeats].sum() / validation.weight.sum())
+    notes = [PartialBNNRegressor(**quickest).fit(x, y, w).notes_ for w in (weight, weight + 0.5)]
+    assert [any("repeat training rows" in note for note in each) for each in notes] == [True, False]
 
 
 def test_few_rows_are_not_split(table):

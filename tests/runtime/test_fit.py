@@ -235,9 +235,23 @@ def test_the_first_islands_may_be_chosen_among_and_the_others_trained_on():
     assert np.allclose(result.run.best_loss[:2], scores[best], rtol=1e-5)
     together = fit(jax.random.key(0), algorithm, model, data, select="joint", **options)
     assert not np.allclose(together.run.best_loss[:2], result.run.best_loss[:2], rtol=1e-5)
+    patient = fit(jax.random.key(0), algorithm, model, data, select=2, patience=3, **{**options, "num_epochs": 40})
+    assert len(patient.history) < 40, "that the third has a new state each epoch is no gain"
     for wrong in (0, 4, 1.5, True, "best"):
         with pytest.raises(PartbayesError, match="select is"):
             fit(jax.random.key(0), algorithm, model, data, select=wrong, **options)
+
+
+def test_without_any_island_that_is_judged_there_is_nothing_to_keep():
+    model, data = small_network()
+    theta, psi = jax.vmap(model.init)(jax.random.split(jax.random.key(0), 3))
+    lost = jax.tree.map(lambda leaf: leaf.at[:2].set(jnp.nan), theta)
+    options = {"num_epochs": 3, "batch_size": 8, "islands": 3, "validation": data, "params": (lost, psi)}
+    climber = map_estimate(model, N)
+    with pytest.raises(PartbayesError, match="all 2 islands by which epochs are kept"):
+        fit(jax.random.key(0), climber, model, data, select=2, **options)
+    kept = fit(jax.random.key(0), climber, model, data, select="joint", **options)
+    assert "2 of 3 islands diverged" in kept.notes[0]
 
 
 def mixture_rows(model, island, batch):

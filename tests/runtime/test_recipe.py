@@ -95,12 +95,6 @@ def test_islands_that_are_lost_are_missed_by_their_own_kind(lost, left, monkeypa
     assert np.isfinite(result.stages[-1].validation)
 
 
-def test_without_any_island_that_is_judged_there_is_nothing_to_go_on_with(monkeypatch):
-    lose(monkeypatch, [0, 1])
-    with pytest.raises(PartbayesError, match="All of the 2 islands that the validation rows judge diverged"):
-        train(jax.random.key(0), MODEL, TRAIN, ENOUGH, SMALL, progress=False)
-
-
 def lose(monkeypatch, islands: list[int]) -> None:
     """The first stage ends without these islands."""
     whole = stages.fit_resumable

@@ -130,7 +130,7 @@ def test_overtrained_islands_get_the_part_that_the_rows_give_them():
     np.testing.assert_allclose(weights[3:, 0], refined.overtrained_part / 2, rtol=1e-4)
     assert not weights[3:, 1:].any(), "they have one particle each"
     assert refined.score == pytest.approx(float(islands_nll(model, refined.posterior, both)), rel=1e-4)
-    assert "other islands, trained to the end" in refined.note()
+    assert "other islands (trained to the end)" in refined.note()
     alone = refine(model, posterior, both, start)
     # n iterations are at most log(P) / n nats a row behind the best; three parts may be left out.
     assert refined.score <= alone.score + np.log(3) / ITERATIONS - np.log1p(-3 * LEAST_PART)

@@ -159,8 +159,9 @@ def _pooled_reliability(folder: Path) -> str:
     rows = ["| data set | method | seeds | rows | ECE | mean confidence | accuracy |", "|---|---|---|---|---|---|---|"]
     for dataset in dict.fromkeys(dataset for dataset, _ in groups):
         methods = {m: members for (d, m), members in groups.items() if d == dataset and m not in WITHOUT_A_PART}
-        common = set.intersection(*({line["seed"] for line in members} for members in methods.values()))
-        for method, members in methods.items():
+        seeds = [{line["seed"] for line in members} for members in methods.values()]
+        common = set.intersection(*seeds) if seeds else set()
+        for method, members in methods.items() if common else ():
             curves = [line["reliability"] for line in members if line["seed"] in common]
             count, sure, right = _pooled(curves)
             error = float(np.sum(np.abs(sure - right)) / count)

@@ -31,7 +31,7 @@ from partbayes.predict import (
 )
 from partbayes.runtime.recipe import Recipe
 
-MEMBERS = (20, 60, 80, 120, 160, 300, 600)
+MEMBERS = (20, 60, 80, 120, 160, 300, 600, 900, 1200)
 """Sizes of our deep ensembles."""
 
 OURS: dict[str, dict[str, Any]] = {

@@ -30,7 +30,7 @@ from partbayes.estimators.networks import (
     check_stochastic,
 )
 from partbayes.estimators.predicting import chunks, over_chunks, target_limits
-from partbayes.estimators.rows import Rows, as_batch, input_scaler, merge, split, weighted_scaler
+from partbayes.estimators.rows import Rows, as_batch, input_scaler, merge, seen_before, split, weighted_scaler
 from partbayes.estimators.run import BY_RECIPE, Request, check_request, run
 from partbayes.model import Model
 from partbayes.predict import CategoricalMixture, GaussianMixture, without_idle
@@ -39,6 +39,9 @@ from partbayes.runtime.stages import Stage
 from partbayes.types import Tree
 
 FLOATS = (np.float64, np.float32)
+
+MUCH = 0.5
+"""Of the validation rows: repetitions beyond that are more likely to have been made than met with."""
 """Input columns: float32 stays (half the memory), anything else becomes float64."""
 
 
@@ -93,8 +96,10 @@ class PartialBNN(BaseEstimator):
         light = 2 * np.sum(rows.weight) < np.sum(rows.weight > 0)
         rows = merge(rows)
         checkpoint = self._described(checkpoint, seed, [rows] if validation is None else [rows, validation])
+        seen = 0.0
         if validation is None:
             rows, validation = split(rows, fraction, seed)
+            seen = 0.0 if validation is None else seen_before(rows, validation)
         x_scaler = input_scaler(rows, self._whiten())
         y_scaler = None if noise is None else weighted_scaler(rows.y, rows.weight)
         spec = ModelSpec(
@@ -127,6 +132,11 @@ class PartialBNN(BaseEstimator):
             self.notes_.append(
                 f"The weights add up to {np.sum(rows.weight):.3g} rows, fewer than half of those given: a weight "
                 "counts rows, so scale relative weights to a mean of one."
+            )
+        if seen > MUCH:
+            self.notes_.append(
+                f"Of the rows set aside for validation {100 * seen:.0f} % repeat training rows: if new rows will not, "
+                "pass validation rows of your own, or weights that are no whole numbers, which do not count rows."
             )
         self.n_iter_ = sum(stage.epochs for stage in trained.stages)
         self.training_seconds_ = float(trained.seconds)

@@ -89,9 +89,10 @@ class PartialBNNClassifier(ClassifierMixin, PartialBNN):
     ) -> Self:
         """Train on rows `X [N, features]` and labels `y [N]` of any kind.
 
-        A row of weight two counts as two rows, one of weight zero not at all: a class that only such rows have is
-        unknown. `validation=(X_val, y_val)` takes the place of the rows that would be set aside. `checkpoint` saves the
-        training as it goes, to be resumed.
+        A row of weight two counts as two rows, one of which may be set aside for validation and one not; one of weight
+        zero counts not at all: a class that only such rows have is unknown. Where weights say how much a row matters,
+        and not how often it is there, give numbers that are not all whole. `validation=(X_val, y_val)` takes the place
+        of the rows that would be set aside. `checkpoint` saves the training as it goes, to be resumed.
         """
         x, labels = self._rows(X, y, ensure_min_samples=2)
         check_classification_targets(labels)

@@ -117,8 +117,10 @@ class PartialBNNRegressor(RegressorMixin, PartialBNN):
     ) -> Self:
         """Train on rows `X [N, features]` and targets `y [N]` or `[N, outputs]`.
 
-        A row of weight two counts as two rows, one of weight zero not at all. `validation=(X_val, y_val)` takes the
-        place of the rows that would be set aside. `checkpoint` saves the training as it goes, to be resumed.
+        A row of weight two counts as two rows, one of which may be set aside for validation and one not; one of weight
+        zero counts not at all. Where weights say how much a row matters, and not how often it is there, give numbers
+        that are not all whole. `validation=(X_val, y_val)` takes the place of the rows that would be set aside.
+        `checkpoint` saves the training as it goes, to be resumed.
         """
         options = {"multi_output": True, "y_numeric": True}
         x, targets = self._rows(X, y, ensure_min_samples=2, **options)

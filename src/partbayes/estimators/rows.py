@@ -14,7 +14,7 @@ from partbayes.types import Batch
 FEWEST_TO_SPLIT = 50
 """Below so many distinct rows none is set aside: a handful of rows tells validation little and training much."""
 
-MOST_TO_COUNT = 10_000_000
+MOST_TO_COUNT = 1_000_000
 """Weights that add up to more are no counts of rows that somebody has seen."""
 
 NEGLIGIBLE = 1e-6
@@ -63,14 +63,16 @@ def split(rows: Rows, fraction: float, seed: int) -> tuple[Rows, Rows | None]:
     chosen = (np.diff(ticks) > 0) & ~kept_for_training
     if not chosen.any():
         return rows, None
-    # In the order in which they were drawn, so that nothing follows from how the table was sorted.
     return _counted(rows, order[~chosen], times), _counted(rows, order[chosen], times)
 
 
 def _repetitions(weight: np.ndarray) -> np.ndarray:
-    """How many rows each stands for: its weight, where all are whole numbers, otherwise one."""
-    counts = np.all(weight == np.floor(weight)) and np.sum(weight) <= MOST_TO_COUNT
-    return weight.astype(np.int64) if counts else np.ones(len(weight), np.int64)
+    """How many rows each stands for: its weight, where all are whole numbers, otherwise one. A factor that all have in
+    common repeats the table, and no row in it."""
+    if np.any(weight != np.floor(weight)) or np.sum(weight) > MOST_TO_COUNT:
+        return np.ones(len(weight), np.int64)
+    times = weight.astype(np.int64)
+    return times // np.gcd.reduce(times)
 
 
 def _counted(rows: Rows, drawn: np.ndarray, times: np.ndarray) -> Rows:
@@ -78,7 +80,14 @@ def _counted(rows: Rows, drawn: np.ndarray, times: np.ndarray) -> Rows:
     index, first, count = np.unique(drawn, return_index=True, return_counts=True)
     by_draw = np.argsort(first)
     index, count = index[by_draw], count[by_draw]
-    return Rows(rows.x[index], rows.y[index], rows.weight[index] * (count / times[index]))
+    return Rows(rows.x[index], rows.y[index], rows.weight[index] * count / times[index])
+
+
+def seen_before(train: Rows, validation: Rows) -> float:
+    """The share of the validation rows' weight that lies on rows which also train."""
+    train_rows = {row.tobytes() for row in np.column_stack([train.x, train.y])}
+    seen = [row.tobytes() in train_rows for row in np.column_stack([validation.x, validation.y])]
+    return float(np.sum(validation.weight[seen]) / np.sum(validation.weight))
 
 
 def weighted_scaler(values: np.ndarray, weight: np.ndarray) -> Scaler:

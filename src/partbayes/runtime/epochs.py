@@ -78,6 +78,9 @@ class Plan(NamedTuple):
     progress: bool | None
     label: str
     started: float
+    judged: int | None
+    """How many islands there must be some of, None for all: without those by which epochs are kept there is nothing to
+    keep."""
 
 
 def run_epochs(
@@ -103,7 +106,7 @@ def run_epochs(
             history.append(_on_host(record) | {"epoch": epoch + 1})
             if epoch == first:
                 compile_seconds = time.perf_counter() - plan.started
-            _stop_if_all_dead(run, epoch + 1)
+            _stop_if_all_dead(run, epoch + 1, plan.judged)
             bar.update(epoch + 1, history[-1])
             if on_epoch is not None:
                 on_epoch(run, history[-1])
@@ -123,10 +126,11 @@ def _out_of_time(started: float, max_time: float | None) -> bool:
     return max_time is not None and hosts.agreed(time.perf_counter() - started >= max_time)
 
 
-def _stop_if_all_dead(run: Run, epoch: int) -> None:
-    if not np.asarray(run.alive).any():
+def _stop_if_all_dead(run: Run, epoch: int, judged: int | None) -> None:
+    if not np.asarray(run.alive)[:judged].any():
+        which = "every island" if judged is None else f"all {judged} islands by which epochs are kept"
         raise PartbayesError(
-            f"Every particle of every island reached a non-finite log target by epoch {epoch}: use a smaller step size "
+            f"Every particle of {which} reached a non-finite log target by epoch {epoch}: use a smaller step size "
             "or learning rate, and check that inputs and targets are standardised."
         )
 

@@ -77,7 +77,8 @@ def fit(
     run = start(key, algorithm, model, train, **options, mesh=mesh) if resume is None else place_run(resume, mesh)
     settings: dict[str, Any] = {"batch_size": min(batch_size, num_data), "select": select, "mesh": mesh}
     advance = partial(_run_epoch, algorithm=algorithm, model=model, **settings)
-    plan = Plan(num_epochs, length, patience, max_time, progress, label, started)
+    judged = None if isinstance(select, str) else int(select)
+    plan = Plan(num_epochs, length, patience, max_time, progress, label, started, judged)
     return run_epochs(
         run, lambda run: advance(run, train, validation), algorithm, plan, on_epoch, validation is not None
     )
@@ -246,14 +247,15 @@ def close_epoch(
             log_prob = joint_log_prob(log_prob, judged)
         loss = jax.vmap(lambda rows: mean_nll(rows, validation))(log_prob)
         better = alive & (loss < run.best_loss)
-        if select not in ("island", "joint"):
-            better = jnp.where(jnp.arange(alive.shape[0]) < select, better, alive)
+    kept = better
+    if validation is not None and select not in ("island", "joint"):
+        kept = jnp.where(jnp.arange(alive.shape[0]) < select, better, alive)
     step = run.step + length
     run = Run(
         state,
         step,
         run.key,
-        tm.where(better, posterior, run.best),
+        tm.where(kept, posterior, run.best),
         jnp.where(better, loss, run.best_loss),
         jnp.where(better, step // length, run.best_epoch),
         alive,

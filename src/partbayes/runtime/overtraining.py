@@ -14,7 +14,6 @@ import jax
 import numpy as np
 
 from partbayes.algorithm import Posterior
-from partbayes.errors import PartbayesError
 from partbayes.runtime.epochs import Fit, Select
 
 
@@ -33,11 +32,6 @@ def parted(fit: Fit, chosen: int) -> tuple[Posterior, Posterior | None]:
     any), which kept the last one; without those that were lost."""
     alive = np.flatnonzero(np.asarray(fit.run.alive))
     first = int(np.sum(alive < chosen))
-    if first == 0:
-        raise PartbayesError(
-            f"All of the {chosen} islands that the validation rows judge diverged: use a smaller learning rate, and "
-            "check that inputs and targets are standardised."
-        )
     if first == len(alive):
         return fit.posterior, None
     return _islands(fit.posterior, slice(first)), _islands(fit.posterior, slice(first, None))

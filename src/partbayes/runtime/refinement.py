@@ -18,8 +18,8 @@ rows tell:
   two standard errors of the best, the one nearest to one, each with the shape that suits it best. It changes nothing
   unless the validation rows speak clearly.
 
-Parts have no prior where the rows are enough to tell (of classes, the start has one of a row): one that they speak
-against vanishes.
+Parts have no prior where the rows are enough to tell: one that they speak against vanishes. But where the noise has no
+level, as with classes, the start has one of a row.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Refined(NamedTuple):
         parts = [f"{self.start_part:.2f} the warm start"] if self.start_part else []
         parts += [f"{part:.2f} copies with {scale:.2g} times the noise" for scale, part in self.copies.items()]
         if self.overtrained_part > 0:
-            parts.append(f"{self.overtrained_part:.2f} other islands, trained to the end")
+            parts.append(f"{self.overtrained_part:.2f} other islands (trained to the end)")
         if parts:
             rest = 1 - (self.start_part or 0.0) - sum(self.copies.values()) - self.overtrained_part
             parts += [f"{rest:.2f} the particles as they were"] if rest > LEAST_PART / 2 else []

@@ -75,7 +75,8 @@ def fit_stream(
                 step = step + rows.weight.shape[0]
         return _close(run, state, total, validation, algorithm=algorithm, model=model, length=length, select=select)
 
-    plan = Plan(num_epochs, length, patience, max_time, progress, label, started)
+    judged = None if isinstance(select, str) else int(select)
+    plan = Plan(num_epochs, length, patience, max_time, progress, label, started, judged)
     return run_epochs(run, advance, algorithm, plan, on_epoch, validation is not None)
 
 
