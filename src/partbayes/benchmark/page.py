@@ -100,8 +100,8 @@ AS_QUICK = ("ensemble_20", "ensemble_60")
 WITHOUT_A_PART = ("selected", "normal_noise", "unrefined", "temperature_1")
 """The default with one part left out, on few seeds: in comparisons in pairs only."""
 
-
 PRACTICE = "practice.jsonl"
+"""The preset's own lines; those of other files are shown whole."""
 
 
 def _practice_lines(folder: Path, classes: bool, file: str = PRACTICE) -> list[Line]:

@@ -113,12 +113,8 @@ def _reliability(mixture: GaussianMixture | CategoricalMixture, y: np.ndarray) -
         return {}
     curve = reliability_curve(np.asarray(mixture.probs()), y)
     full = curve.count > 0
-    columns = (np.flatnonzero(full), curve.count[full], curve.confidence[full], curve.accuracy[full])
-    return {
-        "reliability": dict(
-            zip(("bin", "count", "confidence", "accuracy"), map(np.ndarray.tolist, columns), strict=True)
-        )
-    }
+    columns = {"bin": np.flatnonzero(full)} | {name: values[full] for name, values in curve._asdict().items()}
+    return {"reliability": {name: values.tolist() for name, values in columns.items()}}
 
 
 def _run_ours(method: str, splits: Splits, seed: int) -> Outcome:

@@ -39,10 +39,10 @@ from partbayes.runtime.stages import Stage
 from partbayes.types import Tree
 
 FLOATS = (np.float64, np.float32)
+"""Input columns: float32 stays (half the memory), anything else becomes float64."""
 
 MUCH = 0.5
 """Of the validation rows: repetitions beyond that are more likely to have been made than met with."""
-"""Input columns: float32 stays (half the memory), anything else becomes float64."""
 
 
 class PartialBNN(BaseEstimator):
